@@ -1,0 +1,163 @@
+"""The options of a backend: what may stand in `TASKS[alias]["OPTIONS"]`, with defaults, limits and telling errors.
+
+`Options.parse` never stops at the first mistake: it returns every problem, so that `manage.py check` can list them all.
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+LATER_QUEUE_KEYS = {"max_running", "rate_limit", "fair", "target_seconds"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """Settings of one queue; the Queue row in the admin overrides them at run time."""
+
+    weight: int = 1
+    """Share of a worker's attention among the queues that it serves: 1 to 1,000."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Everything that can be set in `OPTIONS`. Durations are in seconds."""
+
+    database: str = "default"
+    """Alias of the PostgreSQL database that holds djqueue's tables; jobs are written and claimed there."""
+
+    listen_alias: str | None = None
+    """Alias for LISTEN where `database` goes through a pooler that drops it. None: the same as `database`.
+    An empty string switches notifications off; workers then poll."""
+
+    prepared_statements: bool = True
+    """Workers prepare their statements. Off behind a pooler that can't carry prepared statements."""
+
+    lease_seconds: float = 30
+    """How long a claim holds without a heartbeat: 3 to 3,600."""
+
+    heartbeat_seconds: float = 0
+    """How often leases are extended; at most a third of `lease_seconds`, which is also the meaning of 0."""
+
+    poll_seconds: float = 1
+    """How often an idle worker looks without being told: 0.05 to 60."""
+
+    timeout_seconds: float = 300
+    """Hard time limit of one attempt, where the task names none: above 0 up to 604,800."""
+
+    grace_seconds: float = 25
+    """How long a stopping worker waits for its running jobs: 0 to 3,600."""
+
+    max_attempts: int = 8
+    """Starts allowed, where the task names no number (1 = never retried): 1 to 1,000."""
+
+    retry_base_seconds: float = 15
+    """Base of the exponential backoff: 0 to 86,400."""
+
+    retry_cap_seconds: float = 3_600
+    """Longest backoff: 0 to 604,800."""
+
+    history_days: int = 7
+    """How long finished jobs are kept: 0 (about a minute) to 3,650 days."""
+
+    max_args_bytes: int = 1_000_000
+    """Largest arguments of one job as JSON, in bytes: 100 to 100,000,000."""
+
+    task_modules: tuple[str, ...] = ()
+    """Modules with tasks besides the `tasks` module of each installed app."""
+
+    code_version: str = ""
+    """Shown with workers and failed attempts, for example a commit."""
+
+    queues: Mapping[str, QueueOptions] = field(default_factory=dict)
+    """Settings by queue name."""
+
+    @property
+    def beat_seconds(self) -> float:
+        """The heartbeat in force: never slower than a third of the lease."""
+        third = self.lease_seconds / 3
+        return min(self.heartbeat_seconds, third) if self.heartbeat_seconds else third
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> tuple["Options", list[str]]:
+        """Return the options and every problem found in `given`; a value with a problem keeps its default."""
+        problems: list[str] = []
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            problem = _problem(name, value)
+            if problem:
+                problems.append(problem)
+            elif name == "queues":
+                values[name] = _queues(value, problems)
+            else:
+                values[name] = tuple(value) if name == "task_modules" else value
+        return cls(**values), problems
+
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "lease_seconds": (3, 3_600),
+    "heartbeat_seconds": (0, 1_200),
+    "poll_seconds": (0.05, 60),
+    "timeout_seconds": (0.001, 604_800),
+    "grace_seconds": (0, 3_600),
+    "max_attempts": (1, 1_000),
+    "retry_base_seconds": (0, 86_400),
+    "retry_cap_seconds": (0, 604_800),
+    "history_days": (0, 3_650),
+    "max_args_bytes": (100, 100_000_000),
+}
+_WHOLE = {"max_attempts", "history_days", "max_args_bytes"}
+_STRINGS = {"database", "code_version"}
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Return ` (did you mean 'x'?)` for the nearest known name, or nothing."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def _problem(name: str, value: Any) -> str | None:
+    known = [f.name for f in fields(Options)]
+    if name not in known:
+        return f"unknown option {name!r}{nearest(name, known)}; known are: {', '.join(known)}"
+    if name in _LIMITS:
+        return _number_problem(name, value)
+    if name in _STRINGS and not isinstance(value, str):
+        return f"{name}: expected a string, got {value!r}"
+    if name == "listen_alias" and not (value is None or isinstance(value, str)):
+        return f"{name}: expected a database alias, '' or None, got {value!r}"
+    if name == "prepared_statements" and not isinstance(value, bool):
+        return f"{name}: expected True or False, got {value!r}"
+    if name == "task_modules" and (isinstance(value, str) or not all(isinstance(x, str) for x in value)):
+        return f"{name}: expected a list of module names, got {value!r}"
+    return None
+
+
+def _number_problem(name: str, value: Any) -> str | None:
+    low, high = _LIMITS[name]
+    kinds = int if name in _WHOLE else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
+        kind = "a whole number" if name in _WHOLE else "a number"
+        return f"{name}: expected {kind} from {low:g} to {high:,.12g}, got {value!r}"
+    return None
+
+
+def _queues(given: Any, problems: list[str]) -> dict[str, QueueOptions]:
+    if not isinstance(given, Mapping):
+        problems.append(f"queues: expected a dict of queue names to settings, got {given!r}")
+        return {}
+    return {name: _queue(name, settings, problems) for name, settings in given.items()}
+
+
+def _queue(name: str, settings: Any, problems: list[str]) -> QueueOptions:
+    values: dict[str, Any] = {}
+    for key, value in dict(settings).items():
+        if key in LATER_QUEUE_KEYS:
+            problems.append(f"queues[{name!r}]: {key!r} is not supported by this version of djqueue yet; remove it")
+        elif key != "weight":
+            problems.append(f"queues[{name!r}]: unknown setting {key!r}{nearest(key, ['weight'])}")
+        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000:
+            problems.append(f"queues[{name!r}]: weight: expected a whole number from 1 to 1,000, got {value!r}")
+        else:
+            values[key] = value
+    return QueueOptions(**values)

@@ -1,0 +1,27 @@
+"""The tables of djqueue as Django sees them: for migrations, the admin and users' queries.
+
+The queue itself never goes through these classes: the store speaks SQL to the same tables, and a test compares the two.
+"""
+
+from djqueue.models.cron import CronEntry, CronFire, CronMemory
+from djqueue.models.ended import DeadLetter, History, HistoryOverflow
+from djqueue.models.fleet import Leader, Stat, Worker
+from djqueue.models.job import Job, KeyBlock, Wake
+from djqueue.models.queue import Lane, Queue
+
+__all__ = [
+    "CronEntry",
+    "CronFire",
+    "CronMemory",
+    "DeadLetter",
+    "History",
+    "HistoryOverflow",
+    "Job",
+    "KeyBlock",
+    "Lane",
+    "Leader",
+    "Queue",
+    "Stat",
+    "Wake",
+    "Worker",
+]

@@ -1,0 +1,94 @@
+"""How a statement reaches the database: always through the calling thread's own Django connection.
+
+Callers name an alias and nothing else. In a request or a handler a statement takes part in the open transaction and is
+seen by Django's instrumentation. A bookkeeping thread of the runtime `adopt`s its connection first: then statements are
+bound by the server and prepared, and a transaction can be sent as one pipeline.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from django.db import connections, transaction
+
+Row = tuple[Any, ...]
+Params = Mapping[str, Any] | Sequence[Any]
+
+_ADOPTED = "_djqueue_adopted"
+
+
+def rows(alias: str, sql: str, params: Params = ()) -> list[Row]:
+    """Run one statement and return its rows (an empty list where it has none)."""
+    connection: Any = connections[alias]
+    if getattr(connection, _ADOPTED, False):
+        return fetch(execute(alias, sql, params))
+    with connection.cursor() as cursor:
+        cursor.execute(sql, params or None)
+        return cursor.fetchall() if cursor.description else []
+
+
+def adopt(alias: str, *, prepared: bool) -> psycopg.Connection[Any]:
+    """Make the thread's connection to `alias` a bookkeeping connection and return it, connecting if need be."""
+    connection: Any = connections[alias]
+    connection.close_if_unusable_or_obsolete() if connection.connection is not None else None
+    connection.ensure_connection()
+    setattr(connection, _ADOPTED, True)
+    raw: psycopg.Connection[Any] = connection.connection
+    raw.prepare_threshold = 0 if prepared else None
+    return raw
+
+
+def drop(alias: str) -> None:
+    """Close the thread's connection to `alias`, however broken it is."""
+    connection: Any = connections[alias]
+    connection.needs_rollback = False
+    connection.in_atomic_block = False
+    connection.savepoint_ids = []
+    connection.closed_in_transaction = False
+    try:
+        connection.close()
+    except Exception:
+        connection.connection = None
+
+
+def execute(alias: str, sql: str, params: Params = ()) -> psycopg.Cursor[Row]:
+    """Start one statement on an adopted connection; in a pipeline its result is read later with `fetch`."""
+    cursor: psycopg.Cursor[Row] = psycopg.Cursor(_raw(alias))
+    return cursor.execute(sql, params or None)
+
+
+def fetch(cursor: psycopg.Cursor[Row]) -> list[Row]:
+    """Return all rows of a statement (an empty list where it has none)."""
+    return cursor.fetchall() if cursor.description else []
+
+
+@contextmanager
+def together(alias: str) -> Iterator[None]:
+    """One transaction. On an adopted connection it is one pipeline as well: statements inside it are sent without
+    waiting for each other, and their results may only be read after the block."""
+    connection: Any = connections[alias]
+    if not getattr(connection, _ADOPTED, False):
+        with transaction.atomic(using=alias):
+            yield
+        return
+    raw = _raw(alias)
+    with raw.pipeline(), raw.transaction():
+        yield
+
+
+@contextmanager
+def one_transaction(alias: str) -> Iterator[None]:
+    """One transaction whose statements may use each other's results."""
+    connection: Any = connections[alias]
+    if getattr(connection, _ADOPTED, False):
+        with _raw(alias).transaction():
+            yield
+    else:
+        with transaction.atomic(using=alias):
+            yield
+
+
+def _raw(alias: str) -> psycopg.Connection[Any]:
+    raw: psycopg.Connection[Any] = connections[alias].connection
+    return raw
