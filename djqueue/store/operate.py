@@ -1,0 +1,126 @@
+"""What people ask for: cancel, requeue, retry now, pause. Set-based, guarded by state, safe from stale pages.
+
+Invariant: a running job is never re-queued or removed; it is asked to cancel, and its own worker ends it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from djqueue.store import db
+
+ROUNDS = 20
+
+
+class CancelAnswer(StrEnum):
+    """What became of a request to cancel."""
+
+    CANCELLED = "cancelled"
+    ASKED = "asked"
+    """It is running: its handler is told and decides; returning normally still counts as success."""
+    GONE = "gone"
+    """It had ended before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeued:
+    """Dead letters that are jobs again, and those refused because an unfinished job holds their dedupe key."""
+
+    ids: list[UUID]
+    refused: list[UUID]
+
+
+# Ready, scheduled and parked jobs go to history at once; a leased one is only marked. A job that is being claimed in
+# this very moment is in neither part (it was ready in the snapshot and leased when its row was read): ask again.
+CANCEL = """
+with marked as (
+    update djqueue_job j set cancel_requested_at = coalesce(j.cancel_requested_at, clock_timestamp())
+    where j.id = any(%(ids)s::uuid[]) and j.state = 'leased' returning j.id),
+ended as (
+    delete from djqueue_job j where j.id = any(%(ids)s::uuid[]) and j.state <> 'leased' returning j.*),
+kept as (
+    insert into djqueue_history (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
+        priority, outcome, queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors, options)
+    select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
+        priority, 'cancelled', queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
+        options
+    from ended)
+select id, 'cancelled' from ended union all select id, 'asked' from marked
+"""
+
+# A dead letter becomes a job again with all its attempts and a higher token; in the order of dedupe keys, as enqueue
+# does. A key that is taken refuses that row alone: it stays a dead letter.
+REQUEUE = """
+with made as (
+    insert into djqueue_job (id, seq, lease_token, created_at, run_at, timeout_seconds, priority, max_attempts, runs,
+        queue_name, lane, task_name, tenant_id, dedupe_key, ordering_key, on_dead, state, args, errors, options,
+        checkpoint)
+    select id, seq, lease_token + 1, created_at, statement_timestamp(), timeout_seconds, priority, max_attempts,
+        least(runs + 1, 32767), queue_name, lane, task_name, tenant_id, dedupe_key, ordering_key, on_dead,
+        case when ordering_key is null then 'ready' else 'parked' end, args, errors, options, checkpoint
+    from djqueue_dead_letter where id = any(%(ids)s::uuid[])
+    order by queue_name, dedupe_key
+    on conflict do nothing returning id, queue_name, ordering_key),
+unblocked as (
+    delete from djqueue_key_block b using made where b.queue_name = made.queue_name
+        and b.ordering_key = made.ordering_key and b.job_id = made.id),
+woken as (
+    insert into djqueue_wake (queue_name, ordering_key)
+    select queue_name, ordering_key from made where ordering_key is not null),
+told as (
+    select pg_notify('djqueue', queue_name) from made group by queue_name)
+delete from djqueue_dead_letter d using made where d.id = made.id
+returning d.id, (select count(*) from told)
+"""
+_STILL_DEAD = "select id from djqueue_dead_letter where id = any(%(ids)s::uuid[])"
+
+# A retry is only brought forward; a job that waits because its caller delayed it may be started early as well.
+RETRY_NOW = """
+with made as (
+    update djqueue_job j set state = 'ready', run_at = statement_timestamp()
+    where j.id = any(%(ids)s::uuid[]) and j.state = 'scheduled' returning j.id, j.queue_name),
+told as (select pg_notify('djqueue', queue_name) from made group by queue_name)
+select id, (select count(*) from told) from made
+"""
+
+# Pausing needs no row to exist before.
+PAUSE = """
+insert into djqueue_queue (name, paused_until, paused_reason, paused_by)
+values (%(name)s, %(until)s, %(reason)s, %(by)s)
+on conflict (name) do update set paused_until = excluded.paused_until, paused_reason = excluded.paused_reason,
+    paused_by = excluded.paused_by
+"""
+
+
+def cancel(alias: str, ids: Sequence[UUID]) -> dict[UUID, CancelAnswer]:
+    """Cancel jobs, or ask the running ones to; every id gets an answer."""
+    answers: dict[UUID, CancelAnswer] = {}
+    left = sorted(set(ids))
+    for _ in range(ROUNDS):
+        answers |= {id_: CancelAnswer(word) for id_, word in db.rows(alias, CANCEL, {"ids": left})}
+        left = [row[0] for row in db.rows(alias, _LIVE, {"ids": [i for i in left if i not in answers]})]
+        if not left:
+            break
+    return {id_: answers.get(id_, CancelAnswer.GONE) for id_ in ids}
+
+
+_LIVE = "select id from djqueue_job where id = any(%(ids)s::uuid[])"
+
+
+def requeue(alias: str, ids: Sequence[UUID]) -> Requeued:
+    """Make dead letters jobs again, with all their attempts. Ids that are no dead letters are in neither list."""
+    done = [row[0] for row in db.rows(alias, REQUEUE, {"ids": sorted(set(ids))})]
+    refused = [row[0] for row in db.rows(alias, _STILL_DEAD, {"ids": list(ids)})]
+    return Requeued(ids=done, refused=refused)
+
+
+def retry_now(alias: str, ids: Sequence[UUID]) -> list[UUID]:
+    """Make scheduled jobs claimable at once; return those that were."""
+    return [row[0] for row in db.rows(alias, RETRY_NOW, {"ids": sorted(set(ids))})]
+
+
+def pause(alias: str, queue_name: str, until: datetime | None, *, reason: str = "", by: str = "") -> None:
+    """Stop claiming from a queue until a moment; None resumes it."""
+    db.rows(alias, PAUSE, {"name": queue_name, "until": until, "reason": reason, "by": by})
