@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
-env = environ.Env(DJANGO_DEBUG=(bool, False))
+env = environ.Env(DJANGO_DEBUG=(bool, False))  # type: ignore[no-untyped-call]
 
 if not env.str("DATABASE_URL", default=""):
     raise ImproperlyConfigured(

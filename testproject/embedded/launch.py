@@ -145,15 +145,15 @@ class Watcher:
         self._process.communicate(b"dismissed")
 
 
-def die_with_parent(parent: int) -> Callable[[], None]:
-    """Return what the child runs between fork and exec.
+def die_with_parent(parent: int, number: signal.Signals = signal.SIGINT) -> Callable[[], None]:
+    """Return what the child runs between fork and exec, to get the signal when its parent ends.
 
     subprocess changes the user before it calls this, as it must: a change of user clears the signal again.
     """
     libc = ctypes.CDLL(None, use_errno=True)
 
     def ask_kernel() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+        libc.prctl(PR_SET_PDEATHSIG, number)
         if os.getppid() != parent:  # the parent died before the kernel knew
             os._exit(1)
 
