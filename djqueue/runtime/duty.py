@@ -1,0 +1,115 @@
+"""Background duties: one contract for everything that a keeper does again and again.
+
+A duty has a name and one `tick()`, which does a bounded piece of work and returns the seconds until it wants the next.
+A `Routine` runs several duties in one thread on one database connection, survives what databases do, and stops when
+told. A duty that cannot go on raises `Fatal`, which ends the process: never alive and idle.
+"""
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from django.db import Error as DatabaseError
+
+from djqueue.policy.backoff import Backoff
+from djqueue.store import db, faults
+
+log = logging.getLogger("djqueue")
+
+
+class Duty(Protocol):
+    """One background duty."""
+
+    name: str
+
+    def tick(self) -> float:
+        """Do a bounded piece of work; return the seconds until the next is wanted (0 = at once)."""
+
+
+class Fatal(Exception):
+    """The duty can never succeed in this process; the process must end and be replaced."""
+
+
+class Routine:
+    """A thread that runs duties, each at its own pace, on the thread's own bookkeeping connection."""
+
+    def __init__(
+        self, name: str, alias: str, duties: Sequence[Duty], *, prepared: bool, on_fatal: Callable[[str], None]
+    ) -> None:
+        self.name = name
+        self._alias = alias
+        self._prepared = prepared
+        self._due = {duty.name: (duty, 0.0) for duty in duties}
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._on_fatal = on_fatal
+        self._backoff = Backoff(0.1, 5)
+        self._thread = threading.Thread(target=self._run, name=f"djqueue-{name}", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask the thread to end after the tick that it is in."""
+        self._stopping.set()
+        self._wake.set()
+
+    def join(self, within: float) -> bool:
+        """Wait for the thread's end; return whether it has ended."""
+        self._thread.join(within)
+        return not self._thread.is_alive()
+
+    def wake(self, name: str | None = None) -> None:
+        """Let a duty (or all) tick as soon as possible."""
+        for key, (duty, _) in self._due.items():
+            if name in (None, key):
+                self._due[key] = (duty, 0.0)
+        self._wake.set()
+
+    def _run(self) -> None:
+        connected = False
+        while not self._stopping.is_set():
+            try:
+                if not connected:
+                    db.adopt(self._alias, prepared=self._prepared)
+                    connected = True
+                self._turn()
+                self._backoff.reset()
+            except (DatabaseError, OSError) as error:
+                connected = connected and not faults.connection_is_lost(self._alias, error)
+                if not connected:
+                    db.drop(self._alias)
+                self._pause(error)
+            except Fatal as error:
+                self._on_fatal(f"{self.name}: {error}")
+                return
+            except Exception:
+                log.exception("duty failed routine=%s", self.name)
+                self._on_fatal(f"{self.name}: unexpected error")
+                return
+        db.drop(self._alias)
+
+    def _turn(self) -> None:
+        self._wake.clear()
+        for key, (duty, at) in list(self._due.items()):
+            if self._stopping.is_set():
+                return
+            if at <= time.monotonic():
+                self._due[key] = (duty, float("inf"))
+                delay = 1.0
+                try:
+                    delay = duty.tick()
+                finally:
+                    was_woken = self._due[key][1] == 0.0
+                    self._due[key] = (duty, 0.0 if was_woken else time.monotonic() + delay)
+        next_at = min((at for _, at in self._due.values()), default=float("inf"))
+        self._wake.wait(min(60.0, max(0.0, next_at - time.monotonic())))
+
+    def _pause(self, error: BaseException) -> None:
+        seconds = self._backoff.next(random.Random())
+        log.warning("database trouble routine=%s error=%s retry_in=%.1fs", self.name, faults.words(error), seconds)
+        self._wake.wait(seconds)

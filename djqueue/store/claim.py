@@ -1,0 +1,252 @@
+"""Taking jobs: `ready` rows become `leased` ones, in one statement that can't take more than it was asked for.
+
+    (queue, lane, priority ↓, run_at, seq)      the claim index holds claimable rows only
+     ├─ places: start at the mark of each place     every claim: a few index descents
+     ├─ full:   start at the head of each lane      once a second and on every short answer: finds what marks pass over
+     └─ step:   from lane to lane, round robin      queues with many lanes
+
+Invariants: every claim mints a token greater than all before it for that job, and counts one attempt. A job on its last
+attempt is taken only for a slot that is free now, so that none dies without having started.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from djqueue.store import db
+
+Cursor = psycopg.Cursor[db.Row]
+
+
+class Claimed(NamedTuple):
+    """A job in a worker's hands. (A named tuple: there may be ten thousand a second.)"""
+
+    id: UUID
+    lease_token: int
+    attempts: int
+    max_attempts: int
+    queue_name: str
+    lane: str
+    priority: int
+    run_at: float
+    """Seconds since the epoch, for marks."""
+    task_name: str
+    timeout_seconds: float | None
+    interruptions: int
+    runs: int
+    suspect: bool
+    created_at: float
+    args: str
+    errors: str
+    options: str
+
+
+class Place(NamedTuple):
+    """Where an everyday claim looks: one priority of one lane, from a mark (seconds since the epoch) on."""
+
+    queue_name: str
+    lane: str
+    priority: int
+    mark: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Who claims, how much and for how long."""
+
+    worker_id: str
+    limit: int
+    """Jobs at the most."""
+    free: int
+    """Slots that are free now: the most jobs on their last attempt."""
+    lease_seconds: float
+    strangers: list[str] = field(default_factory=list)
+    """Tasks to leave out, because this worker does not know them and another live one does."""
+
+
+_COLUMNS = """j.id, j.lease_token, j.attempts, j.max_attempts, j.queue_name, j.lane, j.priority,
+    extract(epoch from j.run_at)::float8, j.task_name, j.timeout_seconds, j.interruptions, j.runs, j.suspect,
+    extract(epoch from j.created_at)::float8, j.args::text, j.errors::text, j.options::text"""
+_PICK = "ctid as t, attempts + 1 >= max_attempts as last"
+_CLAIMABLE = "state = 'ready' and not suspect and task_name <> all(%(strangers)s::text[])"
+# The rows in c are locked; those not kept are let go at commit.
+_KEPT = """kept as (
+    select t from (select t, last, sum(last::int) over (rows unbounded preceding) as lasts from c) x
+    where not last or lasts <= %(free)s)"""
+# By ctid: a TID scan whatever the plan cache believes. The token is microseconds of the clock, or one more than the
+# last: strictly growing per job.
+_TAKE = f"""update djqueue_job j set state = 'leased', attempts = j.attempts + 1,
+    lease_token = greatest(j.lease_token + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint),
+    lease_until = clock_timestamp() + make_interval(secs => %(lease)s), leased_by = %(worker)s, started_at = null,
+    worker_ids = j.worker_ids || %(worker)s::text
+where j.ctid = any(array(select t from kept)) returning {_COLUMNS}"""
+
+# Everyday form. `materialized` and the array keep the limit under any plan: a row may not be locked twice.
+CLAIM = f"""
+with c as materialized (
+    select r.t, r.last
+    from unnest(%(queues)s::text[], %(lanes)s::text[], %(priorities)s::smallint[], %(marks)s::float8[])
+        with ordinality p(queue_name, lane, priority, mark, n)
+    cross join lateral (
+        select {_PICK} from djqueue_job
+        where queue_name = p.queue_name and lane = p.lane and priority = p.priority
+            and run_at >= to_timestamp(p.mark) and {_CLAIMABLE}
+        order by run_at, seq limit %(limit)s for no key update skip locked) r
+    limit %(limit)s),
+{_KEPT}
+{_TAKE}
+"""
+
+# The same without marks and priorities: sees everything that is claimable in these lanes.
+CLAIM_FULL = f"""
+with c as materialized (
+    select r.t, r.last
+    from unnest(%(queues)s::text[], %(lanes)s::text[]) with ordinality p(queue_name, lane, n)
+    cross join lateral (
+        select {_PICK} from djqueue_job
+        where queue_name = p.queue_name and lane = p.lane and {_CLAIMABLE}
+        order by priority desc, run_at, seq limit %(limit)s for no key update skip locked) r
+    limit %(limit)s),
+{_KEPT}
+{_TAKE}
+"""
+
+# From lane to lane by single index descents, at most max_steps of them, until the open lanes seen can fill the batch.
+# A lane is `gate` or `gate:rest`; djqueue_lane has rows for closed or capped lanes and for closed gates. A closed gate
+# is jumped over with all its lanes (';' follows ':'); a closed lane costs one step.
+_GATE = """cross join lateral (
+    select coalesce(bool_and(coalesce(g.closed_until <= clock_timestamp(), true)), true) as open,
+        min(g.max_running) filter (where g.lane = x.lane) as most,
+        coalesce(max(g.lane || ';') filter (where g.closed_until > clock_timestamp() and g.lane <> x.lane), x.lane)
+            as skip
+    from djqueue_lane g where g.queue_name = %(queue)s and g.lane in (x.lane, split_part(x.lane, ':', 1))) o"""
+_FIRST = """(select lane from djqueue_job where queue_name = %(queue)s and state = 'ready' and not suspect
+    and lane >= %(from_lane)s order by lane limit 1) x"""
+_NEXT = """(select (select z.lane from djqueue_job z where z.queue_name = %(queue)s and z.state = 'ready'
+    and not z.suspect and z.lane > l.skip order by z.lane limit 1) as lane) x"""
+CLAIM_STEP = f"""
+with recursive l(lane, skip, n, open, most, took) as (
+    select x.lane, o.skip, 1, o.open, o.most, o.open::int * %(per_lane)s from {_FIRST} {_GATE}
+    union all
+    select x.lane, o.skip, l.n + 1, o.open, o.most, l.took + o.open::int * %(per_lane)s
+    from l cross join lateral {_NEXT} {_GATE}
+    where l.lane is not null and l.n < %(max_steps)s and l.took < %(limit)s),
+c as materialized (
+    select r.t, r.last from l cross join lateral (
+        select {_PICK} from djqueue_job
+        where queue_name = %(queue)s and lane = l.lane and {_CLAIMABLE}
+        order by priority desc, run_at, seq
+        limit case when l.most is null then %(per_lane)s else greatest(0, least(%(per_lane)s, l.most -
+            (select count(*) from (select from djqueue_job b where b.queue_name = %(queue)s and b.lane = l.lane
+                and b.state = 'leased' limit l.most) y))) end
+        for no key update skip locked) r
+    where l.open and l.lane is not null limit %(limit)s),
+{_KEPT},
+m as ({_TAKE})
+select m.*, s.lane from (select lane from l order by n desc limit 1) s left join m on true
+"""
+
+# The open lanes after a given one, without claiming.
+LANES = f"""
+with recursive l(lane, skip, n, open) as (
+    select x.lane, o.skip, 1, o.open from {_FIRST} {_GATE}
+    union all
+    select x.lane, o.skip, l.n + 1, o.open from l cross join lateral {_NEXT} {_GATE}
+    where l.lane is not null and l.n < %(max_steps)s)
+select lane, open from l where lane is not null order by lane
+"""
+
+# The queues that have claimable jobs, by one index descent each.
+QUEUES = """
+with recursive q(queue_name) as (
+    (select queue_name from djqueue_job where state = 'ready' and not suspect order by queue_name limit 1)
+    union all
+    select (select j.queue_name from djqueue_job j where j.state = 'ready' and not j.suspect
+        and j.queue_name > q.queue_name order by j.queue_name limit 1)
+    from q where q.queue_name is not null)
+select queue_name from q where queue_name is not null
+"""
+
+# Suspects were started when a worker was lost: they run alone, one at a time, in a worker of their own.
+CLAIM_SUSPECT = f"""
+with c as materialized (
+    select {_PICK} from djqueue_job
+    where queue_name = any(%(queues)s::text[]) and state = 'ready' and suspect
+        and task_name <> all(%(strangers)s::text[])
+    order by run_at limit 1 for no key update skip locked),
+kept as (select t from c)
+{_TAKE}
+"""
+SUSPECTS_WAIT = "select exists (select from djqueue_job where state = 'ready' and suspect)"
+SUSPECT_QUEUES = "select distinct queue_name from djqueue_job where state = 'ready' and suspect"
+
+
+def start_claim(alias: str, request: Request, places: Sequence[Place]) -> Cursor:
+    """Start the everyday claim from a list of places, in their order; read it with `claimed`."""
+    columns = zip(*places, strict=True)
+    queues, lanes, priorities, marks = (list(column) for column in columns)
+    extra = {"queues": queues, "lanes": lanes, "priorities": priorities, "marks": marks}
+    return db.execute(alias, CLAIM, _params(request) | extra)
+
+
+def start_full_claim(alias: str, request: Request, lanes: Sequence[tuple[str, str]]) -> Cursor:
+    """Start the claim that sees everything claimable in these (queue, lane) pairs, in their order."""
+    extra = {"queues": [queue for queue, _ in lanes], "lanes": [lane for _, lane in lanes]}
+    return db.execute(alias, CLAIM_FULL, _params(request) | extra)
+
+
+def claimed(cursor: Cursor) -> list[Claimed]:
+    """Return what a claim has taken."""
+    return [Claimed._make(row) for row in db.fetch(cursor)]
+
+
+def step(
+    alias: str, request: Request, queue_name: str, from_lane: str, *, per_lane: int, max_steps: int = 200
+) -> tuple[list[Claimed], str | None]:
+    """Claim from a queue with many lanes, beginning at `from_lane`; also return the lane to go on from (None: the end
+    was reached, start again at '')."""
+    extra = {"queue": queue_name, "from_lane": from_lane, "per_lane": per_lane, "max_steps": max_steps}
+    found = db.rows(alias, CLAIM_STEP, _params(request) | extra)
+    jobs = [Claimed._make(row[:-1]) for row in found if row[0] is not None]
+    last = found[0][-1] if found else None
+    return jobs, None if last is None else last + chr(1)
+
+
+def claim_suspect(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
+    """Claim one suspect of these queues."""
+    found = db.rows(alias, CLAIM_SUSPECT, _params(request) | {"queues": list(queue_names)})
+    return [Claimed._make(row) for row in found]
+
+
+def suspects_wait(alias: str) -> bool:
+    """Tell whether a suspect is ready to run."""
+    return bool(db.rows(alias, SUSPECTS_WAIT)[0][0])
+
+
+def suspect_queues(alias: str) -> list[str]:
+    """Return the queues with suspects."""
+    return [row[0] for row in db.rows(alias, SUSPECT_QUEUES)]
+
+
+def lanes(alias: str, queue_name: str, max_steps: int = 2) -> list[tuple[str, bool]]:
+    """Return the first lanes of a queue that hold claimable jobs, each with whether it is open."""
+    params = {"queue": queue_name, "from_lane": "", "max_steps": max_steps}
+    return [(lane, is_open) for lane, is_open in db.rows(alias, LANES, params)]
+
+
+def queues_with_jobs(alias: str) -> list[str]:
+    """Return the names of all queues that hold claimable jobs."""
+    return [row[0] for row in db.rows(alias, QUEUES)]
+
+
+def _params(request: Request) -> dict[str, Any]:
+    return {
+        "worker": request.worker_id,
+        "limit": request.limit,
+        "free": request.free,
+        "lease": request.lease_seconds,
+        "strangers": request.strangers,
+    }

@@ -1,0 +1,43 @@
+"""What a database error means, decided by SQLSTATE and by the state of the connection, never by the exception's class
+(a value that is too large raises OperationalError too)."""
+
+from typing import Any
+
+from django.db import connections
+
+RETRY = {"40001", "40P01"}
+"""Serialization failure and deadlock: run the transaction again."""
+
+_LOST = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P02"}
+
+
+def sqlstate(error: BaseException) -> str:
+    """Return the SQLSTATE of an error of psycopg or Django, or an empty string."""
+    seen: BaseException | None = error
+    while seen is not None:
+        state = getattr(seen, "sqlstate", None)
+        if state:
+            return str(state)
+        seen = seen.__cause__
+    return ""
+
+
+def should_repeat(error: BaseException) -> bool:
+    """Tell whether the same transaction may simply be run again at once."""
+    return sqlstate(error) in RETRY
+
+
+def connection_is_lost(alias: str, error: BaseException) -> bool:
+    """Tell whether the thread's connection to `alias` is of no use any more."""
+    raw: Any = connections[alias].connection
+    if raw is None or raw.closed or raw.broken:
+        return True
+    state = sqlstate(error)
+    return state in _LOST or state.startswith("08")
+
+
+def words(error: BaseException) -> str:
+    """Return the first line of an error with its SQLSTATE, for a log line."""
+    first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    state = sqlstate(error)
+    return f"{first} [{state}]" if state else first

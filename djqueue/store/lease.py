@@ -1,0 +1,147 @@
+"""While a job is leased: heartbeat, release, snooze, set aside, and finding out what became of an unanswered statement.
+
+Invariant: everything carries (id, lease token) and changes nothing when the token is stale.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from djqueue.store import db
+
+
+class Lease(NamedTuple):
+    """A job in somebody's hands."""
+
+    id: UUID
+    lease_token: int
+
+
+class Beat(NamedTuple):
+    """A lease to extend; `began_ago` is set once the handler runs (seconds)."""
+
+    id: UUID
+    lease_token: int
+    began_ago: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beaten:
+    """The answer to a heartbeat: which jobs were asked to cancel, and whose leases are lost."""
+
+    cancelled: set[UUID]
+    lost: set[UUID]
+
+
+class Standing(StrEnum):
+    """Where a lease stands."""
+
+    MINE = "mine"
+    DONE = "done"
+    """Ended under this very token."""
+    LOST = "lost"
+
+
+# A row that is locked just now (by an ack, or an atomic handler's) is skipped, not waited for: LOOK decides about it.
+HEARTBEAT = """
+with h as materialized (
+    select j.id, u.began from djqueue_job j
+    join unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(began)s::float8[]) u(id, token, began)
+    on j.id = u.id and j.lease_token = u.token for no key update of j skip locked)
+update djqueue_job j set lease_until = clock_timestamp() + make_interval(secs => %(lease)s),
+    started_at = coalesce(j.started_at, clock_timestamp() - make_interval(secs => h.began))
+from h where j.id = h.id
+returning j.id, j.cancel_requested_at is not null
+"""
+
+LOOK = """
+select u.id, coalesce(j.lease_token = u.token, false),
+    exists (select from djqueue_history h where h.id = u.id and h.lease_token = u.token)
+    or exists (select from djqueue_history_overflow o where o.id = u.id and o.lease_token = u.token)
+    or exists (select from djqueue_dead_letter x where x.id = u.id and x.lease_token = u.token)
+from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token) left join djqueue_job j on j.id = u.id
+"""
+
+# An uncharged end: never started (interrupted 0), or cut short by a graceful stop (1).
+RELEASE = """
+update djqueue_job j set state = 'ready', lease_token = j.lease_token + 1, lease_until = null, leased_by = null,
+    started_at = null, attempts = j.attempts - 1, interruptions = j.interruptions + u.interrupted,
+    worker_ids = trim_array(j.worker_ids, 1)
+from unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(interrupted)s::int[]) u(id, token, interrupted)
+where j.id = u.id and j.lease_token = u.token
+returning j.id
+"""
+
+SNOOZE = """
+update djqueue_job j set state = case when u.delay > 0 then 'scheduled' else 'ready' end,
+    run_at = clock_timestamp() + make_interval(secs => u.delay), lease_token = j.lease_token + 1, lease_until = null,
+    leased_by = null, started_at = null, attempts = j.attempts - 1, worker_ids = trim_array(j.worker_ids, 1),
+    suspect = false
+from unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(delays)s::float8[]) u(id, token, delay)
+where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is null
+returning j.id
+"""
+
+# What a worker claimed and does not know goes aside, uncharged.
+ASIDE = """
+update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name, lease_token = j.lease_token + 1,
+    lease_until = null, leased_by = null, started_at = null, attempts = j.attempts - 1,
+    worker_ids = trim_array(j.worker_ids, 1)
+from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token) where j.id = u.id and j.lease_token = u.token
+returning j.id
+"""
+
+# What a worker holds by the rows alone: the truth after a lost answer, and after the worker's death.
+OWNED = """
+select id, lease_token from djqueue_job where state = 'leased' and leased_by = %(worker)s
+"""
+
+
+def heartbeat(alias: str, beats: Sequence[Beat], lease_seconds: float) -> Beaten:
+    """Extend leases; tell which jobs are to be cancelled and which leases are lost."""
+    params = {"began": [b.began_ago for b in beats], "lease": lease_seconds} | _keys(beats)
+    found = dict(db.rows(alias, HEARTBEAT, params))
+    unanswered = [b for b in beats if b.id not in found]
+    standing = look(alias, unanswered) if unanswered else {}
+    return Beaten(
+        cancelled={id_ for id_, cancel in found.items() if cancel},
+        lost={id_ for id_, word in standing.items() if word is not Standing.MINE},
+    )
+
+
+def look(alias: str, leases: Sequence[Lease | Beat]) -> dict[UUID, Standing]:
+    """Find out where leases stand, after an answer was lost or a row was locked."""
+    return {id_: _standing(mine, done) for id_, mine, done in db.rows(alias, LOOK, _keys(leases))}
+
+
+def release(alias: str, leases: Sequence[Lease], *, interrupted: bool = False) -> set[UUID]:
+    """Give jobs back, their attempt not used up; `interrupted` says that they had started."""
+    params = _keys(leases) | {"interrupted": [int(interrupted)] * len(leases)}
+    return {row[0] for row in db.rows(alias, RELEASE, params)}
+
+
+def snooze(alias: str, leases: Sequence[Lease], delays: Sequence[float]) -> set[UUID]:
+    """Run jobs again later, their attempt not used up. Jobs that were asked to cancel are left alone."""
+    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": list(delays)})}
+
+
+def set_aside(alias: str, leases: Sequence[Lease]) -> set[UUID]:
+    """Park jobs of unknown tasks, their attempt not used up."""
+    return {row[0] for row in db.rows(alias, ASIDE, _keys(leases))}
+
+
+def owned(alias: str, worker_id: str) -> list[Lease]:
+    """Return the leases of one worker."""
+    return [Lease(*row) for row in db.rows(alias, OWNED, {"worker": worker_id})]
+
+
+def _standing(mine: bool, done: bool) -> Standing:
+    if mine:
+        return Standing.MINE
+    return Standing.DONE if done else Standing.LOST
+
+
+def _keys(leases: Sequence[Lease | Beat]) -> dict[str, object]:
+    return {"ids": [lease.id for lease in leases], "tokens": [lease.lease_token for lease in leases]}
