@@ -42,7 +42,8 @@ ended as (
     delete from djqueue_job j where j.id = any(%(ids)s::uuid[]) and j.state <> 'leased' returning j.*),
 kept as (
     insert into djqueue_history (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
-        priority, outcome, queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors, options)
+        priority, outcome, queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
+        options)
     select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
         priority, 'cancelled', queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
         options
