@@ -341,6 +341,8 @@ def test_a_private_data_folder_is_an_error_that_names_the_user(open_folder: Path
     with pytest.raises(EmbeddedServerError, match=r"The user \w+, whom PostgreSQL runs as, can't enter"):
         EmbeddedServer(open_folder / "private" / "data").start()
 
+    assert list((open_folder / "private").iterdir()) == []
+
 
 def installation_at(root: Path, version: str) -> Path:
     """Make a folder that looks like an installation of that version."""

@@ -45,10 +45,13 @@ def locked(data_dir: Path) -> Iterator[None]:
 
 def make_folder(data_dir: Path, user: SystemUser | None) -> None:
     """Create the folder for the user that the server runs as."""
+    is_new = not data_dir.exists()
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     if user is not None and data_dir.stat().st_uid != user.uid and not any(data_dir.iterdir()):
         os.chown(data_dir, user.uid, user.gid)
     if not can_enter(data_dir, user):
+        if is_new:
+            data_dir.rmdir()
         name = user.name if user else "this user"
         raise EmbeddedServerError(
             f"The user {name}, whom PostgreSQL runs as, can't enter the data folder {data_dir}. "
