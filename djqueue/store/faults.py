@@ -3,12 +3,17 @@
 
 from typing import Any
 
-from django.db import connections
+import psycopg
+from django.db import Error, connections
+
+ERRORS = (Error, psycopg.Error)
+"""What a statement may raise: Django's errors, and psycopg's own on adopted connections."""
 
 RETRY = {"40001", "40P01"}
 """Serialization failure and deadlock: run the transaction again."""
 
-_LOST = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P02"}
+_LOST = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P02", "25006"}
+# 25006: the primary became a standby under an open connection; the next one finds the new primary.
 
 
 def sqlstate(error: BaseException) -> str:
@@ -25,6 +30,11 @@ def sqlstate(error: BaseException) -> str:
 def should_repeat(error: BaseException) -> bool:
     """Tell whether the same transaction may simply be run again at once."""
     return sqlstate(error) in RETRY
+
+
+def is_missing_partition(error: BaseException) -> bool:
+    """Tell whether history has no partition for a row's day; the overflow table takes it."""
+    return sqlstate(error) == "23514"
 
 
 def connection_is_lost(alias: str, error: BaseException) -> bool:
