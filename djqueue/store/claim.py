@@ -9,7 +9,7 @@ Invariants: every claim mints a token greater than all before it for that job, a
 attempt is taken only for a slot that is free now, so that none dies without having started.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -42,6 +42,7 @@ class Claimed(NamedTuple):
     args: str
     errors: str
     options: str
+    seq: int = 0
 
 
 class Place(NamedTuple):
@@ -69,7 +70,8 @@ class Request:
 
 _COLUMNS = """j.id, j.lease_token, j.attempts, j.max_attempts, j.queue_name, j.lane, j.priority,
     extract(epoch from j.run_at)::float8, j.task_name, j.timeout_seconds, j.interruptions, j.runs, j.suspect,
-    extract(epoch from j.created_at)::float8, j.args::text, j.errors::text, j.options::text"""
+    extract(epoch from j.created_at)::float8, j.args::text, j.errors::text, j.options::text,
+    j.seq"""
 _PICK = "ctid as t, attempts + 1 >= max_attempts as last"
 _CLAIMABLE = "state = 'ready' and not suspect and task_name <> all(%(strangers)s::text[])"
 # The rows in c are locked; those not kept are let go at commit.
@@ -199,8 +201,8 @@ def start_full_claim(alias: str, request: Request, lanes: Sequence[tuple[str, st
 
 
 def claimed(cursor: Cursor) -> list[Claimed]:
-    """Return what a claim has taken."""
-    return [Claimed._make(row) for row in db.fetch(cursor)]
+    """Return what a claim has taken, in the order to start it."""
+    return _in_order(Claimed._make(row) for row in db.fetch(cursor))
 
 
 def step(
@@ -210,7 +212,7 @@ def step(
     was reached, start again at '')."""
     extra = {"queue": queue_name, "from_lane": from_lane, "per_lane": per_lane, "max_steps": max_steps}
     found = db.rows(alias, CLAIM_STEP, _params(request) | extra)
-    jobs = [Claimed._make(row[:-1]) for row in found if row[0] is not None]
+    jobs = _in_order(Claimed._make(row[:-1]) for row in found if row[0] is not None)
     last = found[0][-1] if found else None
     return jobs, None if last is None else last + chr(1)
 
@@ -240,6 +242,11 @@ def lanes(alias: str, queue_name: str, max_steps: int = 2) -> list[tuple[str, bo
 def queues_with_jobs(alias: str) -> list[str]:
     """Return the names of all queues that hold claimable jobs."""
     return [row[0] for row in db.rows(alias, QUEUES)]
+
+
+def _in_order(jobs: Iterable[Claimed]) -> list[Claimed]:
+    """An UPDATE returns rows as they lie in the table."""
+    return sorted(jobs, key=lambda job: (-job.priority, job.run_at, job.seq))
 
 
 def _params(request: Request) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any
 import psycopg
 from django.db import connections, transaction
 
+from djqueue.store import faults
+
 Row = tuple[Any, ...]
 Params = Mapping[str, Any] | Sequence[Any]
 
@@ -28,10 +30,23 @@ def rows(alias: str, sql: str, params: Params = ()) -> list[Row]:
         return cursor.fetchall() if cursor.description else []
 
 
+def rows_or_overflow(alias: str, sql: str, overflow_sql: str, params: Params) -> list[Row]:
+    """Run a statement that writes history; where the day has no partition, run the other one in its place, whatever
+    transaction is open."""
+    try:
+        with one_transaction(alias):
+            return rows(alias, sql, params)
+    except faults.ERRORS as error:
+        if not faults.is_missing_partition(error):
+            raise
+    return rows(alias, overflow_sql, params)
+
+
 def adopt(alias: str, *, prepared: bool) -> psycopg.Connection[Any]:
     """Make the thread's connection to `alias` a bookkeeping connection and return it, connecting if need be."""
     connection: Any = connections[alias]
-    connection.close_if_unusable_or_obsolete() if connection.connection is not None else None
+    if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
+        connection.close()
     connection.ensure_connection()
     setattr(connection, _ADOPTED, True)
     raw: psycopg.Connection[Any] = connection.connection
@@ -40,8 +55,9 @@ def adopt(alias: str, *, prepared: bool) -> psycopg.Connection[Any]:
 
 
 def drop(alias: str) -> None:
-    """Close the thread's connection to `alias`, however broken it is."""
+    """Close the thread's connection to `alias`, however broken it is; a bookkeeping thread adopts the next one."""
     connection: Any = connections[alias]
+    setattr(connection, _ADOPTED, False)
     connection.needs_rollback = False
     connection.in_atomic_block = False
     connection.savepoint_ids = []
@@ -90,5 +106,7 @@ def one_transaction(alias: str) -> Iterator[None]:
 
 
 def _raw(alias: str) -> psycopg.Connection[Any]:
-    raw: psycopg.Connection[Any] = connections[alias].connection
+    raw: psycopg.Connection[Any] | None = connections[alias].connection
+    if raw is None:
+        raise psycopg.OperationalError(f"the connection to {alias!r} was closed: adopt it again")
     return raw

@@ -153,6 +153,7 @@ def fail(alias: str, failures: Sequence[Failure], *, overflow: bool = False) -> 
 
 
 def _ack_params(acks: Sequence[Ack], now: float) -> dict[str, Any]:
+    acks = sorted(acks, key=lambda ack: ack.id.int)  # rows are locked in this order, as everywhere: no deadlocks
     return {
         "ids": [ack.id for ack in acks],
         "tokens": [ack.lease_token for ack in acks],

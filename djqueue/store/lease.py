@@ -64,13 +64,14 @@ select u.id, coalesce(j.lease_token = u.token, false),
 from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token) left join djqueue_job j on j.id = u.id
 """
 
-# An uncharged end: never started (interrupted 0), or cut short by a graceful stop (1).
+# An uncharged end: never started (interrupted 0), or cut short by a graceful stop (1). A job that
+# was asked to cancel is not given back, here and in the next two: nobody wants it any more.
 RELEASE = """
 update djqueue_job j set state = 'ready', lease_token = j.lease_token + 1, lease_until = null, leased_by = null,
     started_at = null, attempts = j.attempts - 1, interruptions = j.interruptions + u.interrupted,
     worker_ids = trim_array(j.worker_ids, 1)
 from unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(interrupted)s::int[]) u(id, token, interrupted)
-where j.id = u.id and j.lease_token = u.token
+where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is null
 returning j.id
 """
 
@@ -89,20 +90,45 @@ ASIDE = """
 update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name, lease_token = j.lease_token + 1,
     lease_until = null, leased_by = null, started_at = null, attempts = j.attempts - 1,
     worker_ids = trim_array(j.worker_ids, 1)
-from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token) where j.id = u.id and j.lease_token = u.token
+from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token)
+where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is null
 returning j.id
 """
+
+_CANCEL_ASKED = """
+with ended as (
+    delete from djqueue_job j using unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token)
+    where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is not null
+    returning j.*),
+kept as (
+    insert into {table} (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
+        priority, outcome, queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
+        options)
+    select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
+        priority, 'cancelled', queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
+        options
+    from ended)
+select id from ended
+"""
+CANCEL_ASKED = _CANCEL_ASKED.format(table="djqueue_history")
+CANCEL_ASKED_OVERFLOW = _CANCEL_ASKED.format(table="djqueue_history_overflow")
 
 # What a worker holds by the rows alone: the truth after a lost answer, and after the worker's death.
 OWNED = """
 select id, lease_token from djqueue_job where state = 'leased' and leased_by = %(worker)s
 """
 
+# Heartbeats tell of requests to cancel too, but only every few seconds.
+CANCEL_REQUESTED = """
+select id, lease_token from djqueue_job
+where state = 'leased' and cancel_requested_at is not null and leased_by = any(%(workers)s::text[])
+"""
+
 
 def heartbeat(alias: str, beats: Sequence[Beat], lease_seconds: float) -> Beaten:
     """Extend leases; tell which jobs are to be cancelled and which leases are lost."""
     params = {"began": [b.began_ago for b in beats], "lease": lease_seconds} | _keys(beats)
-    found = dict(db.rows(alias, HEARTBEAT, params))
+    found: dict[UUID, bool] = dict(db.rows(alias, HEARTBEAT, params))
     unanswered = [b for b in beats if b.id not in found]
     standing = look(alias, unanswered) if unanswered else {}
     return Beaten(
@@ -117,24 +143,49 @@ def look(alias: str, leases: Sequence[Lease | Beat]) -> dict[UUID, Standing]:
 
 
 def release(alias: str, leases: Sequence[Lease], *, interrupted: bool = False) -> set[UUID]:
-    """Give jobs back, their attempt not used up; `interrupted` says that they had started."""
+    """Give jobs back, their attempt not used up; `interrupted` says that they had started.
+
+    Jobs that were asked to cancel end as cancelled instead. Ids that are not in the answer have lost their lease.
+    """
+    leases = _in_order(leases)
     params = _keys(leases) | {"interrupted": [int(interrupted)] * len(leases)}
-    return {row[0] for row in db.rows(alias, RELEASE, params)}
+    return _given_back(alias, leases, db.rows(alias, RELEASE, params))
 
 
 def snooze(alias: str, leases: Sequence[Lease], delays: Sequence[float]) -> set[UUID]:
     """Run jobs again later, their attempt not used up. Jobs that were asked to cancel are left alone."""
-    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": list(delays)})}
+    pairs = dict(zip(leases, delays, strict=True))
+    leases = _in_order(leases)
+    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": [pairs[x] for x in leases]})}
 
 
 def set_aside(alias: str, leases: Sequence[Lease]) -> set[UUID]:
     """Park jobs of unknown tasks, their attempt not used up."""
-    return {row[0] for row in db.rows(alias, ASIDE, _keys(leases))}
+    leases = _in_order(leases)
+    return _given_back(alias, leases, db.rows(alias, ASIDE, _keys(leases)))
 
 
 def owned(alias: str, worker_id: str) -> list[Lease]:
     """Return the leases of one worker."""
     return [Lease(*row) for row in db.rows(alias, OWNED, {"worker": worker_id})]
+
+
+def _in_order(leases: Sequence[Lease]) -> list[Lease]:
+    """Rows are locked in the order of ids everywhere, so that no two statements deadlock."""
+    return sorted(leases, key=lambda lease: lease.id.int)
+
+
+def _given_back(alias: str, leases: Sequence[Lease], found: list[db.Row]) -> set[UUID]:
+    done = {row[0] for row in found}
+    rest = [lease for lease in leases if lease.id not in done]
+    if rest:
+        done |= {row[0] for row in db.rows_or_overflow(alias, CANCEL_ASKED, CANCEL_ASKED_OVERFLOW, _keys(rest))}
+    return done
+
+
+def cancel_requested(alias: str, worker_ids: Sequence[str]) -> list[Lease]:
+    """Return the leases of these workers whose jobs were asked to cancel."""
+    return [Lease(*row) for row in db.rows(alias, CANCEL_REQUESTED, {"workers": list(worker_ids)})]
 
 
 def _standing(mine: bool, done: bool) -> Standing:

@@ -11,8 +11,6 @@ from uuid import UUID
 
 from djqueue.store import db
 
-ROUNDS = 20
-
 
 class CancelAnswer(StrEnum):
     """What became of a request to cancel."""
@@ -32,16 +30,20 @@ class Requeued:
     refused: list[UUID]
 
 
-# Ready, scheduled and parked jobs go to history at once; a leased one is only marked. A job that is being claimed in
-# this very moment is in neither part (it was ready in the snapshot and leased when its row was read): ask again.
-CANCEL = """
-with marked as (
+# Ready, scheduled and parked jobs go to history at once; a leased one is only marked. The rows are locked first, in the
+# order of ids as every statement does that waits for several jobs, so that none can deadlock; and the state is that of
+# the locked row, whoever claims or releases it in this very moment.
+_CANCEL = """
+with f as materialized (
+    select j.id, j.state = 'leased' as leased from djqueue_job j where j.id = any(%(ids)s::uuid[])
+    order by j.id for no key update),
+marked as (
     update djqueue_job j set cancel_requested_at = coalesce(j.cancel_requested_at, clock_timestamp())
-    where j.id = any(%(ids)s::uuid[]) and j.state = 'leased' returning j.id),
+    from f where j.id = f.id and f.leased returning j.id),
 ended as (
-    delete from djqueue_job j where j.id = any(%(ids)s::uuid[]) and j.state <> 'leased' returning j.*),
+    delete from djqueue_job j using f where j.id = f.id and not f.leased returning j.*),
 kept as (
-    insert into djqueue_history (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
+    insert into {table} (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
         priority, outcome, queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
         options)
     select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
@@ -50,9 +52,13 @@ kept as (
     from ended)
 select id, 'cancelled' from ended union all select id, 'asked' from marked
 """
+CANCEL = _CANCEL.format(table="djqueue_history")
+# For a day without a partition, until the leader has made one.
+CANCEL_OVERFLOW = _CANCEL.format(table="djqueue_history_overflow")
 
 # A dead letter becomes a job again with all its attempts and a higher token; in the order of dedupe keys, as enqueue
-# does. A key that is taken refuses that row alone: it stays a dead letter.
+# does. A key that is taken refuses that row alone: it stays a dead letter. The letters are locked: of two who requeue
+# or discard one, only the first finds it.
 REQUEUE = """
 with made as (
     insert into djqueue_job (id, seq, lease_token, created_at, run_at, timeout_seconds, priority, max_attempts, runs,
@@ -62,7 +68,7 @@ with made as (
         least(runs + 1, 32767), queue_name, lane, task_name, tenant_id, dedupe_key, ordering_key, on_dead,
         case when ordering_key is null then 'ready' else 'parked' end, args, errors, options, checkpoint
     from djqueue_dead_letter where id = any(%(ids)s::uuid[])
-    order by queue_name, dedupe_key
+    order by queue_name, dedupe_key, id for update
     on conflict do nothing returning id, queue_name, ordering_key),
 unblocked as (
     delete from djqueue_key_block b using made where b.queue_name = made.queue_name
@@ -79,9 +85,12 @@ _STILL_DEAD = "select id from djqueue_dead_letter where id = any(%(ids)s::uuid[]
 
 # A retry is only brought forward; a job that waits because its caller delayed it may be started early as well.
 RETRY_NOW = """
-with made as (
+with f as materialized (
+    select j.id from djqueue_job j where j.id = any(%(ids)s::uuid[]) and j.state = 'scheduled'
+    order by j.id for no key update),
+made as (
     update djqueue_job j set state = 'ready', run_at = statement_timestamp()
-    where j.id = any(%(ids)s::uuid[]) and j.state = 'scheduled' returning j.id, j.queue_name),
+    from f where j.id = f.id returning j.id, j.queue_name),
 told as (select pg_notify('djqueue', queue_name) from made group by queue_name)
 select id, (select count(*) from told) from made
 """
@@ -97,23 +106,16 @@ on conflict (name) do update set paused_until = excluded.paused_until, paused_re
 
 def cancel(alias: str, ids: Sequence[UUID]) -> dict[UUID, CancelAnswer]:
     """Cancel jobs, or ask the running ones to; every id gets an answer."""
-    answers: dict[UUID, CancelAnswer] = {}
-    left = sorted(set(ids))
-    for _ in range(ROUNDS):
-        answers |= {id_: CancelAnswer(word) for id_, word in db.rows(alias, CANCEL, {"ids": left})}
-        left = [row[0] for row in db.rows(alias, _LIVE, {"ids": [i for i in left if i not in answers]})]
-        if not left:
-            break
+    found = db.rows_or_overflow(alias, CANCEL, CANCEL_OVERFLOW, {"ids": sorted(set(ids))})
+    answers = {id_: CancelAnswer(word) for id_, word in found}
     return {id_: answers.get(id_, CancelAnswer.GONE) for id_ in ids}
-
-
-_LIVE = "select id from djqueue_job where id = any(%(ids)s::uuid[])"
 
 
 def requeue(alias: str, ids: Sequence[UUID]) -> Requeued:
     """Make dead letters jobs again, with all their attempts. Ids that are no dead letters are in neither list."""
     done = [row[0] for row in db.rows(alias, REQUEUE, {"ids": sorted(set(ids))})]
-    refused = [row[0] for row in db.rows(alias, _STILL_DEAD, {"ids": list(ids)})]
+    rest = sorted(set(ids).difference(done))
+    refused = [row[0] for row in db.rows(alias, _STILL_DEAD, {"ids": rest})] if rest else []
     return Requeued(ids=done, refused=refused)
 
 
