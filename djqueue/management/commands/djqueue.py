@@ -1,0 +1,19 @@
+"""`manage.py djqueue VERB`: everything about the queue under one name."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from djqueue.management.commands.runworker import add_worker_arguments, run_worker
+
+
+class Command(BaseCommand):
+    help = "Run and operate the job queue. `djqueue worker` is the same as `runworker`."
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        add_worker_arguments(verbs.add_parser("worker", help="run jobs"))
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        run_worker(options)

@@ -1,0 +1,67 @@
+"""`manage.py runworker`: run workers until stopped, or until the queues are drained."""
+
+import sys
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from djqueue.exceptions import ConfigurationError
+from djqueue.management.logging import log_to_console
+from djqueue.runtime import start
+
+
+class Command(BaseCommand):
+    help = "Run jobs: one supervisor with a keeper and worker processes. SIGTERM drains, a second one stops now."
+    requires_migrations_checks = False
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        add_worker_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        run_worker(options)
+
+
+def add_worker_arguments(parser: CommandParser) -> None:
+    """Declare the arguments of a worker."""
+    parser.add_argument("--queues", default="*", help="for example default:5,email:3 or *,-reports (default: *, all)")
+    parser.add_argument("--processes", type=int, default=1, help="worker processes (default: 1)")
+    parser.add_argument("--threads", type=int, default=8, help="jobs at a time in each process (default: 8)")
+    parser.add_argument("--backend", default="default", help="alias in TASKS (default: default)")
+    parser.add_argument(
+        "--drain",
+        nargs="?",
+        const="due",
+        default="",
+        choices=["due", "all"],
+        help="end when no job is ready, leased or parked; =all: nor scheduled",
+    )
+    parser.add_argument("--max-jobs", type=int, default=0, help="replace a worker process after so many jobs")
+    parser.add_argument("--no-cron", action="store_true", help="leave recurring jobs to other supervisors")
+    parser.add_argument("--no-reaper", action="store_true", help="leave ended leases to other supervisors")
+    parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
+
+
+def run_worker(options: dict[str, Any]) -> None:
+    """Run a supervisor as asked; leave with its exit code."""
+    log_to_console(options["verbosity"])
+    if options["reload"]:
+        start.reload_on_change([argument for argument in sys.argv if argument != "--reload"])
+        return
+    try:
+        plan = start.make_plan(_wishes(options))
+    except ConfigurationError as error:
+        raise CommandError(str(error)) from error
+    sys.exit(start.supervise(plan))
+
+
+def _wishes(options: dict[str, Any]) -> start.Wishes:
+    return start.Wishes(
+        queues=options["queues"],
+        processes=options["processes"],
+        threads=options["threads"],
+        backend=options["backend"],
+        drain=options["drain"],
+        max_jobs=options["max_jobs"],
+        cron=not options["no_cron"],
+        reaper=not options["no_reaper"],
+    )

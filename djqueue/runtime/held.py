@@ -1,0 +1,104 @@
+"""A job in this worker's hands, from its claim to its end."""
+
+import inspect
+import json
+import time
+from typing import Any
+
+from djqueue.compat import Task
+from djqueue.runtime.outcome import Outcome
+from djqueue.runtime.slot_table import R_CANCEL, R_LOST, R_REVOKED, Page, now_ns
+from djqueue.store.claim import Claimed
+from djqueue.store.lease import Lease
+
+
+class BadPayload(ValueError):
+    """The row's arguments are not what djqueue writes; no other attempt can mend that."""
+
+
+class Held:
+    """One claimed job: its row, its record in the slot table, and how it went. One slot thread at a time changes it."""
+
+    __slots__ = (
+        "began",
+        "cancel_seen",
+        "deadline_ns",
+        "ended",
+        "forced",
+        "index",
+        "is_async",
+        "job",
+        "lease",
+        "outcome",
+        "page",
+        "task",
+    )
+
+    def __init__(self, job: Claimed, task: Task, page: Page, index: int) -> None:
+        self.job = job
+        self.task: Any = task
+        self.page = page
+        self.index = index
+        self.lease = Lease(job.id, job.lease_token)
+        self.began = 0.0
+        self.ended = 0.0
+        self.deadline_ns = 0
+        self.outcome: Outcome | None = None
+        self.cancel_seen = 0.0
+        self.is_async = inspect.iscoroutinefunction(self.task.func) and not self.task.atomic
+        self.forced = ""
+        """Why an exception was sent into the handler: `timeout` or `cancel`."""
+
+    @property
+    def is_revoked(self) -> bool:
+        """The keeper has given the job back before it was started."""
+        return self.page.is_marked(self.index, R_REVOKED, self.job.lease_token)
+
+    @property
+    def is_lost(self) -> bool:
+        """The lease has gone to somebody else."""
+        return self.page.is_marked(self.index, R_LOST, self.job.lease_token)
+
+    @property
+    def is_cancel_requested(self) -> bool:
+        """Somebody asked for the job to be cancelled."""
+        return self.page.is_marked(self.index, R_CANCEL, self.job.lease_token)
+
+    def start(self, default_timeout: float) -> bool:
+        """Write that the handler begins; return False where the keeper was faster and has given the job back.
+
+        The order matters: first the start is written, then the mark is read; the keeper does it the other way round,
+        so that at least one of the two sees the other.
+        """
+        seconds = self.job.timeout_seconds
+        started = now_ns()
+        self.deadline_ns = started + int((default_timeout if seconds is None else seconds) * 1e9)
+        self.page.start(self.index, started, self.deadline_ns)
+        self.began = time.monotonic()
+        return not self.is_revoked
+
+    def prove_life(self, default_timeout: float) -> None:
+        """Move the deadline of a job without a time limit: it is alive."""
+        if self.job.timeout_seconds is None:
+            self.deadline_ns = now_ns() + int(default_timeout * 1e9)
+            self.page.extend(self.index, self.deadline_ns)
+
+    def remaining_seconds(self) -> float:
+        """Return the seconds until the hard time limit."""
+        return (self.deadline_ns - now_ns()) / 1e9
+
+    def arguments(self) -> tuple[list[Any], dict[str, Any]]:
+        """Return the handler's arguments; raise `BadPayload` where the row holds something else."""
+        found = json.loads(self.job.args)
+        if not isinstance(found, dict) or not isinstance(found.get("args"), list):
+            raise BadPayload(
+                f"args: expected an object with 'args' (a list) and 'kwargs' (an object), got {_short(found)}"
+            )
+        kwargs = found.get("kwargs")
+        if not isinstance(kwargs, dict):
+            raise BadPayload(f"args: expected an object 'kwargs', got {_short(kwargs)}")
+        return found["args"], kwargs
+
+
+def _short(value: object) -> str:
+    return repr(value)[:200]

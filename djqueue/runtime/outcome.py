@@ -1,0 +1,60 @@
+"""How an attempt ended: the value at the end of the executor's pipe, matched exhaustively by the worker."""
+
+from dataclasses import dataclass
+
+from djqueue.policy.errors import FailureText
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned; the ack is still to be written."""
+
+    result: str
+    """JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The handler returned and its own transaction has acked."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed."""
+
+    failure: FailureText
+    kind: str = "error"
+    """`error`, `timeout` or `fault`."""
+    after_seconds: float | None = None
+    """The handler's own wish for the delay; None: the task's policy decides."""
+    final_reason: str = ""
+    """Not empty: the job is dead at once, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """The handler wants to run again later; no attempt is used."""
+
+    delay_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The handler ended the job, or obeyed a request to cancel."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The job was never started; it is given back uncharged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The lease was lost while the handler ran; nothing more is written."""
+
+
+Outcome = Succeeded | Committed | Failed | Snoozed | Cancelled | NotStarted | Stale

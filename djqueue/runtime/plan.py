@@ -1,0 +1,42 @@
+"""What a supervisor is asked to do: the command line and the settings, resolved once and passed to every process."""
+
+import socket
+from dataclasses import dataclass, field
+from uuid import UUID, uuid4
+
+from djqueue.conf import Options
+from djqueue.policy.weights import QueueSelection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How this supervisor works. Picklable, so that it reaches processes that were not forked."""
+
+    backend: str
+    """Alias of the task backend."""
+    options: Options
+    selection: QueueSelection
+    """Which queues, and their weights."""
+    known_queues: tuple[str, ...]
+    """Queues that the settings name."""
+    processes: int = 1
+    threads: int = 8
+    """Slots per process."""
+    drain: str = ""
+    """`""`: run until stopped. `"due"`: end when no job is ready, leased or parked; `"all"`: nor scheduled."""
+    max_jobs: int = 0
+    """A worker is replaced after so many jobs; 0: never."""
+    cron: bool = True
+    reaper: bool = True
+    supervisor_id: str = field(default_factory=lambda: str(uuid4()))
+    host: str = field(default_factory=socket.gethostname)
+
+    @property
+    def alias(self) -> str:
+        """The alias of the database."""
+        return self.options.database
+
+
+def new_worker_id() -> UUID:
+    """Return a random identity: never a host name or a process id, which come again."""
+    return uuid4()

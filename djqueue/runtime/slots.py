@@ -1,0 +1,133 @@
+"""The slots of a worker: threads that take waiting jobs one after another and run them.
+
+The road inside the worker has no lock: jobs come through one queue, outcomes go back through another, and the main
+thread is poked only while it waits.
+"""
+
+import ctypes
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from djqueue.exceptions import JobCancelled, JobInterrupt, JobTimeout
+from djqueue.policy.errors import describe
+from djqueue.runtime import handler_db
+from djqueue.runtime.executor import Executor
+from djqueue.runtime.held import Held
+from djqueue.runtime.outcome import Cancelled, Failed, Outcome
+
+Work = Held | Callable[[], None] | None
+
+
+class Slots:
+    """A fixed number of slot threads and the jobs that wait for them."""
+
+    def __init__(self, count: int, executor: Executor, on_finished: Callable[[], None]) -> None:
+        self.count = count
+        self.waiting: SimpleQueue[Work] = SimpleQueue()
+        self.finished: deque[Held] = deque()
+        self._threads = [_Slot(self, executor, on_finished, number) for number in range(count)]
+
+    def start(self) -> None:
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """Let the threads end when they have done what waits."""
+        for _ in self._threads:
+            self.waiting.put(None)
+
+    def running(self) -> list[Held]:
+        """Return the jobs whose handlers run now."""
+        return [held for thread in self._threads if (held := thread.current) is not None]
+
+    def force(self, held: Held, why: str) -> None:
+        """Send an exception into the thread that runs this job, if it still does."""
+        for thread in self._threads:
+            thread.force(held, why)
+
+    def take_back(self) -> list[Held]:
+        """Return the jobs that wait, out of the slots' reach."""
+        taken: list[Held] = []
+        while not self.waiting.empty():
+            try:
+                work = self.waiting.get_nowait()
+            except Exception:
+                break
+            if isinstance(work, Held):
+                taken.append(work)
+            elif work is not None:
+                work()
+        return taken
+
+
+class _Slot(threading.Thread):
+    def __init__(self, slots: Slots, executor: Executor, on_finished: Callable[[], None], number: int) -> None:
+        super().__init__(name=f"djqueue-slot-{number}", daemon=True)
+        self.current: Held | None = None
+        self._slots = slots
+        self._executor = executor
+        self._on_finished = on_finished
+        self._forcing = threading.Lock()
+
+    def run(self) -> None:
+        waiting = self._slots.waiting
+        while True:
+            try:
+                work = waiting.get()
+                if work is None:
+                    break
+                if isinstance(work, Held):
+                    self._job(work)
+                else:
+                    work()
+                    handler_db.reset_after()
+            except JobInterrupt:
+                continue  # sent into the thread in the moment between two jobs; it belongs to none
+        handler_db.close_all()
+
+    def _job(self, held: Held) -> None:
+        self.current = held
+        try:
+            held.outcome = self._executor.run(held)
+        except JobInterrupt as late:
+            held.outcome = _forced(late)
+        finally:
+            self._let_go(held)
+        held.ended = held.ended or time.monotonic()
+        self._slots.finished.append(held)
+        self._on_finished()
+
+    def _let_go(self, held: Held) -> None:
+        """From here on nothing can be sent into the thread for this job, and what was sent is taken back."""
+        while True:
+            try:
+                with self._forcing:
+                    self.current = None
+                    if held.forced:
+                        _send(self.ident, None)
+                return
+            except JobInterrupt as late:
+                held.outcome = held.outcome or _forced(late)
+
+    def force(self, held: Held, why: str) -> None:
+        with self._forcing:
+            if self.current is held:
+                held.forced = why
+                _send(self.ident, JobTimeout if why == "timeout" else JobCancelled)
+
+
+def _forced(error: BaseException) -> Outcome:
+    if isinstance(error, JobCancelled):
+        return Cancelled("cancelled while it ran")
+    return Failed(describe(error), kind="timeout")
+
+
+def _send(thread: int | None, error: type[BaseException] | None) -> None:
+    """Let a thread raise an exception at its next step in Python code; None takes back one that is still to come."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(
+        ctypes.c_ulong(thread or 0), None if error is None else ctypes.py_object(error)
+    )
