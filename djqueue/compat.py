@@ -4,7 +4,7 @@ Django 6.0 and later bring `django.tasks`; on Django 5.2 the backport `django_ta
 else in djqueue imports these names from here and never asks which one it is.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 try:
     from django.tasks import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, task_backends
@@ -17,11 +17,11 @@ try:
 except ImportError:
     try:
         from django_tasks import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, task_backends  # type: ignore
-        from django_tasks import signals as task_signals
+        from django_tasks import signals as task_signals  # type: ignore
         from django_tasks.backends.base import BaseTaskBackend  # type: ignore
         from django_tasks.base import Task, TaskContext, TaskError, TaskResult, TaskResultStatus  # type: ignore
         from django_tasks.exceptions import InvalidTaskError as InvalidTask  # type: ignore
-        from django_tasks.exceptions import TaskResultDoesNotExist, TaskResultMismatch
+        from django_tasks.exceptions import TaskResultDoesNotExist, TaskResultMismatch  # type: ignore
 
         TASKS_LOGGER = "django_tasks"
     except ImportError as missing:
@@ -30,6 +30,13 @@ except ImportError:
             "(pip install django-tasks)"
         ) from missing
 
+if TYPE_CHECKING:
+    AnyTask = Task[Any, Any]
+    AnyTaskResult = TaskResult[Any, Any]
+else:
+    AnyTask = Task
+    AnyTaskResult = TaskResult
+
 JSON = dict[str, Any] | list[Any] | str | int | float | bool | None
 
 __all__ = [
@@ -37,6 +44,8 @@ __all__ = [
     "DEFAULT_TASK_QUEUE_NAME",
     "JSON",
     "TASKS_LOGGER",
+    "AnyTask",
+    "AnyTaskResult",
     "BaseTaskBackend",
     "InvalidTask",
     "Task",

@@ -50,12 +50,22 @@ class HandlerFault(DjqueueError):
     """A handler broke a rule: it left a transaction open or aborted, or returned what can't be stored as JSON."""
 
 
-class JobTimeout(DjqueueError):
-    """Raised inside a handler that ran past its hard timeout."""
+class JobInterrupt(BaseException):
+    """Sent into a running handler. Clean up and let it pass: whoever swallows it loses the whole process soon after."""
 
 
-class JobCancelled(DjqueueError):
-    """Raised inside a handler whose job was asked to cancel."""
+class JobTimeout(JobInterrupt):
+    """The handler ran past its hard time limit."""
+
+    def __init__(self, message: str = "ran past its hard time limit") -> None:
+        super().__init__(message)
+
+
+class JobCancelled(JobInterrupt):
+    """The job was asked to cancel."""
+
+    def __init__(self, message: str = "asked to cancel while it ran") -> None:
+        super().__init__(message)
 
 
 class JobSignal(Exception):

@@ -13,7 +13,7 @@ from uuid import UUID
 from django.dispatch import Signal
 
 from djqueue.api.results import JobResult
-from djqueue.compat import TASKS_LOGGER, TaskResult, TaskResultStatus, task_signals
+from djqueue.compat import TASKS_LOGGER, AnyTaskResult, TaskResultStatus, task_signals
 from djqueue.store.claim import Claimed
 
 log = logging.getLogger("djqueue")
@@ -25,7 +25,7 @@ def wanted(signal: Signal) -> bool:
     return len(signal.receivers) > 1 or _tasks_log.isEnabledFor(logging.INFO)
 
 
-def send(signal: Signal, task: Any, result: TaskResult) -> None:
+def send(signal: Signal, task: Any, result: AnyTaskResult) -> None:
     """Send a signal as Django's own backends do; log what receivers raise."""
     for receiver, answer in signal.send_robust(sender=type(task.get_backend()), task_result=result):
         if isinstance(answer, Exception):
@@ -38,7 +38,7 @@ def send_finished(task: Any, job_id: UUID) -> None:
     send(task_signals.task_finished, task, task.get_backend().get_result(str(job_id)))
 
 
-def running_result(task: Any, job: Claimed) -> TaskResult:
+def running_result(task: Any, job: Claimed) -> AnyTaskResult:
     """Return a claimed job as Django sees it."""
     arguments = json.loads(job.args)
     now = datetime.now(UTC)

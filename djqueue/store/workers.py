@@ -50,6 +50,16 @@ select distinct t.name from djqueue_worker w cross join lateral unnest(w.task_na
 where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping
 """
 SETTINGS = "select name, weight, coalesce(paused_until > clock_timestamp(), false) from djqueue_queue"
+# One look at each partial index. Jobs that are set aside don't count: nobody here could run them.
+_SERVED = """(queue_name = any(%(names)s::text[]) or (%(everything)s and queue_name <> all(%(excluded)s::text[])))"""
+PENDING = f"""
+select exists (select from djqueue_job where state = 'ready' and not suspect and {_SERVED})
+    or exists (select from djqueue_job where state = 'ready' and suspect and {_SERVED})
+    or exists (select from djqueue_job where state = 'leased' and {_SERVED})
+    or exists (select from djqueue_job where state = 'parked' and parked_for is null and ordering_key is not null
+        and {_SERVED})
+    or (%(scheduled)s and exists (select from djqueue_job where state = 'scheduled' and {_SERVED}))
+"""
 
 
 def register(alias: str, info: WorkerInfo) -> None:
@@ -100,3 +110,11 @@ def queue_settings(alias: str) -> dict[str, QueueSettings]:
     """Return the settings rows by queue name."""
     found = db.rows(alias, SETTINGS)
     return {name: QueueSettings(name=name, weight=weight, paused=paused) for name, weight, paused in found}
+
+
+def has_pending(
+    alias: str, names: Sequence[str], *, everything: bool, excluded: Sequence[str], scheduled: bool
+) -> bool:
+    """Tell whether these queues hold jobs that are ready, leased or parked (or, if asked for, scheduled)."""
+    params = {"names": list(names), "everything": everything, "excluded": list(excluded), "scheduled": scheduled}
+    return bool(db.rows(alias, PENDING, params)[0][0])
