@@ -136,6 +136,7 @@ class Migration(migrations.Migration):
                 "db_table": "djqueue_history_overflow",
                 "default_permissions": ("view",),
                 "required_db_vendor": "postgresql",
+                "indexes": [models.Index(fields=["queue_name", "finished_at"], name="djqueue_overflow_queue")],
             },
         ),
         migrations.CreateModel(

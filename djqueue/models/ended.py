@@ -54,6 +54,7 @@ class HistoryOverflow(Finished):
         db_table = "djqueue_history_overflow"
         required_db_vendor = "postgresql"
         default_permissions = ("view",)
+        indexes = [models.Index(fields=["queue_name", "finished_at"], name="djqueue_overflow_queue")]
 
 
 class DeadLetter(models.Model):
