@@ -64,44 +64,53 @@ select u.id, coalesce(j.lease_token = u.token, false),
 from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token) left join djqueue_job j on j.id = u.id
 """
 
+# Rows are locked in the order of ids everywhere, so that no two statements deadlock.
+_MINE = """
+with f as materialized (
+    select j.id, u.n from djqueue_job j
+    join unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) with ordinality u(id, token, n)
+    on j.id = u.id and j.lease_token = u.token
+    order by j.id for update of j)"""
+
 # An uncharged end: never started (interrupted 0), or cut short by a graceful stop (1). A job that
 # was asked to cancel is not given back, here and in the next two: nobody wants it any more.
-RELEASE = """
+RELEASE = f"""
+{_MINE}
 update djqueue_job j set state = 'ready', lease_token = j.lease_token + 1, lease_until = null, leased_by = null,
-    started_at = null, attempts = j.attempts - 1, interruptions = j.interruptions + u.interrupted,
+    started_at = null, attempts = j.attempts - 1, interruptions = j.interruptions + %(interrupted)s::int,
     worker_ids = trim_array(j.worker_ids, 1)
-from unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(interrupted)s::int[]) u(id, token, interrupted)
-where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is null
+from f where j.id = f.id and j.cancel_requested_at is null
 returning j.id
 """
 
-SNOOZE = """
-update djqueue_job j set state = case when u.delay > 0 then 'scheduled' else 'ready' end,
-    run_at = clock_timestamp() + make_interval(secs => u.delay), lease_token = j.lease_token + 1, lease_until = null,
+SNOOZE = f"""
+{_MINE},
+d as (select f.id, (%(delays)s::float8[])[f.n] as delay from f)
+update djqueue_job j set state = case when d.delay > 0 then 'scheduled' else 'ready' end,
+    run_at = clock_timestamp() + make_interval(secs => d.delay), lease_token = j.lease_token + 1, lease_until = null,
     leased_by = null, started_at = null, attempts = j.attempts - 1, worker_ids = trim_array(j.worker_ids, 1),
     suspect = false
-from unnest(%(ids)s::uuid[], %(tokens)s::bigint[], %(delays)s::float8[]) u(id, token, delay)
-where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is null
+from d where j.id = d.id and j.cancel_requested_at is null
 returning j.id
 """
 
 # What a worker claimed and does not know goes aside, uncharged.
-ASIDE = """
+ASIDE = f"""
+{_MINE}
 update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name, lease_token = j.lease_token + 1,
     lease_until = null, leased_by = null, started_at = null, attempts = j.attempts - 1,
     worker_ids = trim_array(j.worker_ids, 1)
-from unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token)
-where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is null
+from f where j.id = f.id and j.cancel_requested_at is null
 returning j.id
 """
 
-_CANCEL_ASKED = """
-with ended as (
-    delete from djqueue_job j using unnest(%(ids)s::uuid[], %(tokens)s::bigint[]) u(id, token)
-    where j.id = u.id and j.lease_token = u.token and j.cancel_requested_at is not null
+_CANCEL_ASKED = f"""
+{_MINE},
+ended as (
+    delete from djqueue_job j using f where j.id = f.id and j.cancel_requested_at is not null
     returning j.*),
 kept as (
-    insert into {table} (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
+    insert into {{table}} (id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs,
         priority, outcome, queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
         options)
     select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
@@ -147,32 +156,23 @@ def release(alias: str, leases: Sequence[Lease], *, interrupted: bool = False) -
 
     Jobs that were asked to cancel end as cancelled instead. Ids that are not in the answer have lost their lease.
     """
-    leases = _in_order(leases)
-    params = _keys(leases) | {"interrupted": [int(interrupted)] * len(leases)}
+    params = _keys(leases) | {"interrupted": int(interrupted)}
     return _given_back(alias, leases, db.rows(alias, RELEASE, params))
 
 
 def snooze(alias: str, leases: Sequence[Lease], delays: Sequence[float]) -> set[UUID]:
     """Run jobs again later, their attempt not used up. Jobs that were asked to cancel are left alone."""
-    pairs = dict(zip(leases, delays, strict=True))
-    leases = _in_order(leases)
-    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": [pairs[x] for x in leases]})}
+    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": list(delays)})}
 
 
 def set_aside(alias: str, leases: Sequence[Lease]) -> set[UUID]:
     """Park jobs of unknown tasks, their attempt not used up."""
-    leases = _in_order(leases)
     return _given_back(alias, leases, db.rows(alias, ASIDE, _keys(leases)))
 
 
 def owned(alias: str, worker_id: str) -> list[Lease]:
     """Return the leases of one worker."""
     return [Lease(*row) for row in db.rows(alias, OWNED, {"worker": worker_id})]
-
-
-def _in_order(leases: Sequence[Lease]) -> list[Lease]:
-    """Rows are locked in the order of ids everywhere, so that no two statements deadlock."""
-    return sorted(leases, key=lambda lease: lease.id.int)
 
 
 def _given_back(alias: str, leases: Sequence[Lease], found: list[db.Row]) -> set[UUID]:
