@@ -3,10 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import psycopg
 import pytest
 from django.db import connections
 
 from djqueue.store import db as road
+from tests.helpers import raw_connection
 from tests.live import LiveDatabase
 from tests.store.factories import ALIAS, PARTITION_FOR_ALL, Party, parties
 
@@ -38,6 +40,14 @@ def other(live_database: LiveDatabase) -> Iterator[Party]:
     """A second party in the test's own database."""
     with parties(1) as [party]:
         yield party
+
+
+@pytest.fixture
+def listener(committed: None) -> Iterator[psycopg.Connection]:
+    """A session that listens as workers do; see `told`."""
+    with raw_connection() as session:
+        session.execute("listen djqueue")
+        yield session
 
 
 @contextmanager

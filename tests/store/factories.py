@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
+import psycopg
 from django.db import connections, transaction
 
 from djqueue.policy.ids import uuid7
@@ -140,6 +141,17 @@ def load(count: int, columns: str, values: str) -> None:
 def everything(id_: UUID) -> Any:
     """The whole live row, to see that nothing of it changed."""
     return row(id_, "j.*", "job j")
+
+
+def told(listener: psycopg.Connection) -> list[str]:
+    """The queues that were notified until now. (The listener's own word comes after all that committed before.)"""
+    listener.execute("notify djqueue, 'that is all'")
+    heard: list[str] = []
+    for notice in listener.notifies(timeout=5):
+        if notice.payload == "that is all":
+            return heard
+        heard.append(notice.payload)
+    raise AssertionError("not even the listener's own word came back")
 
 
 class Party:

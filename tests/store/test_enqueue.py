@@ -1,7 +1,7 @@
 """Enqueue: in the caller's transaction, every job answered exactly once."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -13,7 +13,6 @@ from django.db import IntegrityError, transaction
 from djqueue.exceptions import EnqueueError
 from djqueue.store import db, enqueue, lease
 from djqueue.store.enqueue import Enqueued, NewJob
-from tests.helpers import raw_connection
 from tests.store.factories import (
     ALIAS,
     YEAR_1,
@@ -33,6 +32,7 @@ from tests.store.factories import (
     stale,
     take,
     take_one,
+    told,
 )
 
 
@@ -304,24 +304,6 @@ def test_a_snapshot_too_old_to_see_the_holder_ends_in_an_error_that_says_so(monk
         enqueue.enqueue(ALIAS, new_job(dedupe_key="k"))
     with pytest.raises(EnqueueError, match=r"dedupe key 'k'.*READ COMMITTED"):
         list(enqueue.enqueue_many(ALIAS, [new_job(dedupe_key="k")]))
-
-
-def told(listener: psycopg.Connection) -> list[str]:
-    """The queues that were notified until now. (The listener's own word comes after all that committed before.)"""
-    listener.execute("notify djqueue, 'that is all'")
-    heard: list[str] = []
-    for notice in listener.notifies(timeout=5):
-        if notice.payload == "that is all":
-            return heard
-        heard.append(notice.payload)
-    raise AssertionError("not even the listener's own word came back")
-
-
-@pytest.fixture
-def listener(committed: None) -> Iterator[psycopg.Connection]:
-    with raw_connection() as session:
-        session.execute("listen djqueue")
-        yield session
 
 
 def test_r15_a_ready_job_is_told_at_commit_where_a_worker_wants_news(listener: psycopg.Connection) -> None:
