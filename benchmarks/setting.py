@@ -1,4 +1,4 @@
-"""What every benchmark needs: a server of its own, Django set up on it, one heavy run at a time, honest machine facts."""
+"""What every benchmark needs: a server of its own, Django set up on it, one heavy run at a time, machine facts."""
 
 import fcntl
 import os
