@@ -12,9 +12,9 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from django.db import transaction
+from django.db import connections, transaction
 
 from djqueue.api.context import JobContext
 from djqueue.compat import task_signals
@@ -32,10 +32,26 @@ from djqueue.store import db, faults, finish, lease
 log = logging.getLogger("djqueue")
 
 
+class Guard(Protocol):
+    """What watches over the connections that handlers use: `handler_db`, or what a test puts in its place."""
+
+    def check_before(self) -> None: ...
+
+    def reset_after(self) -> str: ...
+
+
 class Executor:
     """Runs jobs on slot threads of one worker."""
 
-    def __init__(self, alias: str, options: Options, loop: AsyncLoop, is_stopping: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        alias: str,
+        options: Options,
+        loop: AsyncLoop,
+        is_stopping: Callable[[], bool],
+        guard: Guard | None = None,
+    ) -> None:
+        self._guard = guard or handler_db
         self._alias = alias
         self._options = options
         self._loop = loop
@@ -45,7 +61,7 @@ class Executor:
         """Run one job to its outcome. Never raises, but for exceptions that were sent into the thread from outside."""
         if not held.start(self._options.timeout_seconds):
             return NotStarted()
-        handler_db.check_before()
+        self._guard.check_before()
         try:
             outcome = contextvars.copy_context().run(self._attempt, held)
         except BaseException as error:
@@ -62,9 +78,13 @@ class Executor:
         args, kwargs = held.arguments()
         task = held.task
         bind(task.func, tuple(args), kwargs, takes_context=task.takes_context)
-        if task.takes_context or tasks_signals.wanted(task_signals.task_started):
+        heard = tasks_signals.wanted(task_signals.task_started)
+        if not heard:
+            tasks_signals.log_state(held.job, "RUNNING")
+        if task.takes_context or heard:
             result = tasks_signals.running_result(task, held.job)
-            tasks_signals.send(task_signals.task_started, task, result)
+            if heard:
+                tasks_signals.send(task_signals.task_started, task, result)
             if task.takes_context:
                 args = [JobContext(task_result=result, control=Control(held, self._options, self._is_stopping)), *args]
         if not inspect.iscoroutinefunction(task.func):
@@ -86,10 +106,12 @@ class Executor:
 
     def _atomically(self, held: Held, call: Callable[[], Any]) -> Outcome:
         """Run the handler in a transaction whose last statement is the ack: both happen, or neither."""
+        is_outermost = not connections[self._alias].in_atomic_block
         try:
             with transaction.atomic(using=self._alias):
-                # Above READ COMMITTED a heartbeat that passes meanwhile would make the ack fail with 40001.
-                db.rows(self._alias, "set transaction isolation level read committed")
+                if is_outermost:
+                    # Above READ COMMITTED a heartbeat that passes meanwhile would make the ack fail with 40001.
+                    db.rows(self._alias, "set transaction isolation level read committed")
                 result = self._result_of(held, call)
                 now = time.monotonic()
                 ack = finish.Ack(held.job.id, held.job.lease_token, now - held.began, 0, result)
@@ -113,7 +135,7 @@ class Executor:
 
     def _after(self, held: Held, outcome: Outcome) -> Outcome:
         """Put thread and process in order; a handler that left a transaction open has failed."""
-        fault = handler_db.reset_after()
+        fault = self._guard.reset_after()
         if fault and isinstance(outcome, Succeeded):
             outcome = _failed(HandlerFault(fault), kind="fault")
         _restore_folder()

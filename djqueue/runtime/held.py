@@ -5,7 +5,6 @@ import json
 import time
 from typing import Any
 
-from djqueue.compat import AnyTask
 from djqueue.runtime.outcome import Outcome
 from djqueue.runtime.slot_table import R_CANCEL, R_LOST, R_REVOKED, Page, now_ns
 from djqueue.store.claim import Claimed
@@ -34,9 +33,9 @@ class Held:
         "task",
     )
 
-    def __init__(self, job: Claimed, task: AnyTask, page: Page, index: int) -> None:
+    def __init__(self, job: Claimed, task: Any, page: Page, index: int) -> None:
         self.job = job
-        self.task: Any = task
+        self.task = task
         self.page = page
         self.index = index
         self.lease = Lease(job.id, job.lease_token)

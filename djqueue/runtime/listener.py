@@ -8,7 +8,6 @@ import random
 import time
 from typing import Any
 
-from django.db import Error as DatabaseError
 from django.db import connections
 
 from djqueue.policy.backoff import Backoff
@@ -36,7 +35,7 @@ class Listener:
             wrapper.connection.execute("listen djqueue")
             self._wrapper = wrapper
             self._backoff.reset()
-        except (DatabaseError, OSError) as error:
+        except (*faults.ERRORS, OSError) as error:
             self._lost(error)
 
     def fileno(self) -> int | None:

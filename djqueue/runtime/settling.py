@@ -82,7 +82,7 @@ class Settling:
             lease.release(self._alias, [h.lease for h in held.values()])
             self._forget(self._releases, held)
 
-    def take_acks(self, now: float) -> list[finish.Ack]:
+    def take_acks(self) -> list[finish.Ack]:
         """Return what is to be acked; moments are on the monotonic clock and made relative when they are sent."""
         return [
             finish.Ack(h.job.id, h.job.lease_token, h.began, h.ended, h.outcome.result)

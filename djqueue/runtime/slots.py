@@ -5,6 +5,7 @@ thread is poked only while it waits.
 """
 
 import ctypes
+import logging
 import threading
 import time
 from collections import deque
@@ -17,6 +18,8 @@ from djqueue.runtime import handler_db
 from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Cancelled, Failed, Outcome
+
+log = logging.getLogger("djqueue")
 
 Work = Held | Callable[[], None] | None
 
@@ -83,8 +86,7 @@ class _Slot(threading.Thread):
                 if isinstance(work, Held):
                     self._job(work)
                 else:
-                    work()
-                    handler_db.reset_after()
+                    _call(work)
             except JobInterrupt:
                 continue  # sent into the thread in the moment between two jobs; it belongs to none
         handler_db.close_all()
@@ -118,6 +120,15 @@ class _Slot(threading.Thread):
             if self.current is held:
                 held.forced = why
                 _send(self.ident, JobTimeout if why == "timeout" else JobCancelled)
+
+
+def _call(work: Callable[[], None]) -> None:
+    """Do a piece of work beside the jobs, such as telling a signal's receivers; it harms nobody."""
+    try:
+        work()
+    except Exception:
+        log.exception("work beside the jobs failed")
+    handler_db.reset_after()
 
 
 def _forced(error: BaseException) -> Outcome:

@@ -1,6 +1,7 @@
 """The signals of Django's Tasks framework, as a worker sends them.
 
-Building a TaskResult for a signal costs more than running a small job, so it is done only where somebody listens.
+Building a TaskResult for a signal costs more than running a small job, so it is done only where somebody listens
+besides the framework itself, whose own receiver only writes a log line: that line is written here without the detour.
 Receivers run on slot threads; what they raise is logged and changes nothing.
 """
 
@@ -22,7 +23,13 @@ _tasks_log = logging.getLogger(TASKS_LOGGER)
 
 def wanted(signal: Signal) -> bool:
     """Tell whether anybody listens: a receiver besides the framework's own, which only logs."""
-    return len(signal.receivers) > 1 or _tasks_log.isEnabledFor(logging.INFO)
+    return len(signal.receivers) > 1
+
+
+def log_state(job: Claimed, status: str) -> None:
+    """Write the framework's log line about a job that has started or finished."""
+    if _tasks_log.isEnabledFor(logging.INFO):
+        _tasks_log.info("Task id=%s path=%s state=%s", job.id, job.task_name, status)
 
 
 def send(signal: Signal, task: Any, result: AnyTaskResult) -> None:

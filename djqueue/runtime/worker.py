@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
-from django.db import Error as DatabaseError
-
 from djqueue import __version__, signals
 from djqueue.api import registry
 from djqueue.compat import task_signals
@@ -47,7 +45,7 @@ from djqueue.runtime.slot_table import (
 )
 from djqueue.runtime.slots import Slots
 from djqueue.runtime.tally import Tally
-from djqueue.states import State
+from djqueue.states import FINISHED, State
 from djqueue.store import claim, db, faults, finish, history, lease, recover, workers
 from djqueue.store.claim import Claimed
 
@@ -60,6 +58,9 @@ HOARD_SECONDS = 1.0
 """A job that has waited so long in this worker is given back, for another to start."""
 
 SUSPECT_IDLE_SECONDS = 5.0
+
+TROUBLE = (*faults.ERRORS, OSError)
+"""What a loop survives."""
 
 
 class Worker:
@@ -116,7 +117,7 @@ class Worker:
             try:
                 self._turn()
                 self._backoff.reset()
-            except (DatabaseError, OSError) as error:
+            except TROUBLE as error:
                 self._trouble(error)
         self._end()
 
@@ -138,7 +139,7 @@ class Worker:
                 db.adopt(self._alias, prepared=self._plan.options.prepared_statements)
                 workers.register(self._alias, self._info())
                 return
-            except (DatabaseError, OSError) as error:
+            except TROUBLE as error:
                 self._trouble(error)
 
     def _info(self) -> workers.WorkerInfo:
@@ -164,7 +165,7 @@ class Worker:
         try:
             self._tally.flush()
             workers.remove(self._alias, [self._id])
-        except (DatabaseError, OSError):
+        except TROUBLE:
             pass  # the row is information only
         self._listener.close()
         db.drop(self._alias)
@@ -237,17 +238,16 @@ class Worker:
         return max(0, self._slots.count - running)
 
     def _ack_and_claim(self, limit: int) -> list[Claimed]:
-        now = time.monotonic()
-        acks = self._settling.take_acks(now)
+        acks = self._settling.take_acks()
         overflow = False
         while True:
             try:
                 return self._send(acks, limit, overflow)
-            except DatabaseError as error:
+            except faults.ERRORS as error:
                 state = faults.sqlstate(error)
                 if faults.should_repeat(error):
                     continue
-                if state == "23514" and not overflow:
+                if faults.is_missing_partition(error) and not overflow:
                     history.ensure_partitions(self._alias)
                     overflow = True
                     continue
@@ -270,11 +270,11 @@ class Worker:
 
     def _ack_one_by_one(self) -> None:
         """One ack of a batch can't be stored: find it, so that it harms only itself."""
-        for ack in self._settling.take_acks(time.monotonic()):
+        for ack in self._settling.take_acks():
             try:
                 done = finish.ack(self._alias, [ack], time.monotonic(), overflow=True)
                 self._settling.acked([ack], done)
-            except DatabaseError as error:
+            except faults.ERRORS as error:
                 if faults.connection_is_lost(self._alias, error):
                     raise
                 self._settling.refuse(self._settling.acks[ack.id], error)
@@ -334,7 +334,7 @@ class Worker:
         now = time.monotonic()
         if jobs:
             self._dry_since = now
-        elif now - self._dry_since > SUSPECT_IDLE_SECONDS:
+        elif now - self._dry_since > (0 if self._plan.drain else SUSPECT_IDLE_SECONDS):
             self._stopping = True
         self._hungry = bool(jobs)
         self._next_look = now + 0.1
@@ -372,9 +372,7 @@ class Worker:
             lease.set_aside(self._alias, [lease.Lease(job.id, job.lease_token) for job in orphans])
             for queue_name in {job.queue_name for job in orphans}:
                 names = sorted({job.task_name for job in orphans if job.queue_name == queue_name})
-                log.warning(
-                    "jobs of unknown tasks are set aside queue=%s tasks=%s", queue_name, names
-                )
+                log.warning("jobs of unknown tasks are set aside queue=%s tasks=%s", queue_name, names)
                 recover.set_aside_tasks(self._alias, queue_name, names)
 
     def _let_go(self, held: Held, state: str) -> None:
@@ -385,8 +383,14 @@ class Worker:
         if held.began:
             self._page.set(DONE, self._page.get(DONE) + 1)
             self._tally.add(held, state)
-        if state in (State.SUCCEEDED, State.DEAD, State.CANCELLED) and tasks_signals.wanted(task_signals.task_finished):
+        if state in FINISHED:
+            self._tell_finished(held, state)
+
+    def _tell_finished(self, held: Held, state: str) -> None:
+        if tasks_signals.wanted(task_signals.task_finished):
             self._slots.waiting.put(lambda: tasks_signals.send_finished(held.task, held.job.id))
+        else:
+            tasks_signals.log_state(held.job, "SUCCESSFUL" if state == State.SUCCEEDED else "FAILED")
 
     # ------------------------------------------------------------------ force, wait, trouble
 
@@ -478,7 +482,7 @@ class Worker:
             workers.register(self._alias, self._info())
             self._hungry = True
             self._claimer.look_again()
-        except (DatabaseError, OSError) as error:
+        except TROUBLE as error:
             log.debug("not yet connected again worker=%s error=%s", self._id, faults.words(error))
             db.drop(self._alias)
 
