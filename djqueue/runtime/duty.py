@@ -10,9 +10,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol
-
-from django.db import Error as DatabaseError
+from typing import Protocol, runtime_checkable
 
 from djqueue.policy.backoff import Backoff
 from djqueue.store import db, faults
@@ -27,6 +25,14 @@ class Duty(Protocol):
 
     def tick(self) -> float:
         """Do a bounded piece of work; return the seconds until the next is wanted (0 = at once)."""
+
+
+@runtime_checkable
+class EndingDuty(Duty, Protocol):
+    """A duty that has something to give back when its routine stops."""
+
+    def end(self) -> None:
+        """Give it back; called once, after the last tick, if the connection still lives."""
 
 
 class Fatal(Exception):
@@ -79,7 +85,7 @@ class Routine:
                     connected = True
                 self._turn()
                 self._backoff.reset()
-            except (DatabaseError, OSError) as error:
+            except (*faults.ERRORS, OSError) as error:
                 connected = connected and not faults.connection_is_lost(self._alias, error)
                 if not connected:
                     db.drop(self._alias)
@@ -91,7 +97,17 @@ class Routine:
                 log.exception("duty failed routine=%s", self.name)
                 self._on_fatal(f"{self.name}: unexpected error")
                 return
+        if connected:
+            self._end()
         db.drop(self._alias)
+
+    def _end(self) -> None:
+        for duty, _ in self._due.values():
+            if isinstance(duty, EndingDuty):
+                try:
+                    duty.end()
+                except (*faults.ERRORS, OSError) as error:
+                    log.warning("duty did not end well duty=%s error=%s", duty.name, faults.words(error))
 
     def _turn(self) -> None:
         self._wake.clear()

@@ -56,6 +56,9 @@ gone as (
     returning 1)
 select count(*) from gone
 """
+GONE_WORKERS = """
+delete from djqueue_worker where seen_at < statement_timestamp() - interval '1 day' returning 1
+"""
 NAMES_IN_HISTORY = _NAMES.format(table="djqueue_history")
 NAMES_IN_OVERFLOW = _NAMES.format(table="djqueue_history_overflow")
 DELETE_FROM_HISTORY = _DELETE.format(table="djqueue_history", batch=BATCH)
@@ -77,6 +80,11 @@ def delete_old(alias: str, keep: Keep, *, whole_days_are_dropped: bool) -> Itera
             yield from _batches(alias, DELETE_FROM_HISTORY, name, keep)
     for name in _names(alias, NAMES_IN_OVERFLOW):
         yield from _batches(alias, DELETE_FROM_OVERFLOW, name, keep)
+
+
+def delete_gone_workers(alias: str) -> int:
+    """Delete the rows of workers that nobody has seen for a day; return how many."""
+    return len(db.rows(alias, GONE_WORKERS))
 
 
 def _names(alias: str, statement: str) -> list[str]:
