@@ -74,17 +74,24 @@ def by_brute_force(text: str, minutes: list[tuple[datetime, datetime]], *, fixed
     for instant, wall in minutes:
         first_shown.setdefault(wall, instant)
     fires = set()
-    wall = min(first_shown)
-    while wall <= max(first_shown):
+    wall, last = min(first_shown), max(first_shown)
+    while wall <= last:
         if matches(wall) and wall.date() in dates:
             fires.add(first_shown.get(wall) or next(instant for instant, shown in minutes if shown > wall))
         wall += MINUTE
     return sorted(fires)
 
 
+def near_the_change(minutes: list[tuple[datetime, datetime]]) -> st.SearchStrategy[datetime]:
+    """Moments up to 75 minutes before and after the clock jumps, if it does."""
+    offsets = [wall - instant.replace(tzinfo=None) for instant, wall in minutes]
+    jump = next((number for number in range(1, len(minutes)) if offsets[number] != offsets[number - 1]), 4320)
+    return st.integers(min_value=jump - 75, max_value=jump + 75).map(lambda number: minutes[number][0])
+
+
 @pytest.mark.parametrize(("zone", "day"), CHANGES, ids=lambda value: str(value))
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_r17_fire_times_around_a_change_are_those_of_the_rule(zone: str, day: date, data: st.DataObject) -> None:
     month_day, weekday = data.draw(st.sampled_from(DAYS))
     month_day = month_day.replace("even", "2-30/2")
@@ -92,10 +99,11 @@ def test_r17_fire_times_around_a_change_are_those_of_the_rule(zone: str, day: da
     expression = CronExpression.parse(text)
     minutes = clock(zone, day)
     fires = by_brute_force(text, minutes, fixed=expression.fixed)
-    # The outermost day at each side only keeps the brute force whole.
+    inner = [instant for instant in fires if minutes[1440][0] <= instant <= minutes[-1440][0]]
+    moments = near_the_change(minutes) | st.sampled_from([instant for instant, _ in minutes[1440:-1440]])
     for _ in range(5):
-        seconds = data.draw(st.integers(min_value=86_400, max_value=5 * 86_400))
-        now = minutes[0][0] + timedelta(seconds=seconds, microseconds=data.draw(st.sampled_from([0, 1, 999_999])))
+        now = data.draw(moments | st.sampled_from(inner) if inner else moments)
+        now += data.draw(st.sampled_from([timedelta(0), timedelta(microseconds=1), timedelta(seconds=59)]))
         position = bisect_right(fires, now)
         if position < len(fires):
             assert next_fire(expression, ZoneInfo(zone), now) == fires[position]
@@ -129,6 +137,14 @@ def test_r17_every_half_hour_stays_every_half_hour_through_both_changes() -> Non
     for start in (utc(2026, 3, 28, 22), utc(2026, 10, 24, 22)):
         fires = upcoming("*/30 * * * *", "Europe/Paris", start, 16)
         assert fires == [start + timedelta(minutes=30) * number for number in range(1, 17)]
+
+
+def test_r17_the_second_pass_of_an_hour_is_reached_from_its_first_and_looks_back_to_it() -> None:
+    paris = ZoneInfo("Europe/Paris")
+    before = utc(2026, 10, 24)
+    assert next_fire(CronExpression.parse("10 * * * *"), paris, utc(2026, 10, 25, 0, 30)) == utc(2026, 10, 25, 1, 10)
+    for text in ("50 2 * * *", "50 * * * *"):
+        assert missed(CronExpression.parse(text), paris, before, utc(2026, 10, 25, 1, 20)) == utc(2026, 10, 25, 0, 50)
 
 
 def test_r17_several_fixed_times_in_one_gap_fire_once_together() -> None:
