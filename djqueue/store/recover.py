@@ -44,9 +44,10 @@ select {_OVERDUE_COLUMNS}, true, j.errors::text from djqueue_job j
 where j.state = 'leased' and j.leased_by = %(worker)s order by j.id for no key update
 """
 
+# `statement_timestamp()` bounds the index scan; with the volatile `clock_timestamp()` each tick would walk all that wait.
 PROMOTE = """
 with d as materialized (
-    select ctid as t from djqueue_job where state = 'scheduled' and run_at <= clock_timestamp()
+    select ctid as t from djqueue_job where state = 'scheduled' and run_at <= statement_timestamp()
     order by run_at limit 1000 for no key update skip locked),
 p as (
     update djqueue_job j set state = 'ready' where j.ctid = any(array(select t from d)) returning j.queue_name)
