@@ -44,7 +44,7 @@ select {_OVERDUE_COLUMNS}, true, j.errors::text from djqueue_job j
 where j.state = 'leased' and j.leased_by = %(worker)s order by j.id for no key update
 """
 
-# `statement_timestamp()` bounds the index scan; with the volatile `clock_timestamp()` each tick would walk all that wait.
+# `statement_timestamp()` bounds the index scan; the volatile `clock_timestamp()` would walk all that wait, each time.
 PROMOTE = """
 with d as materialized (
     select ctid as t from djqueue_job where state = 'scheduled' and run_at <= statement_timestamp()
