@@ -208,7 +208,7 @@ def claimed(cursor: Cursor) -> list[Claimed]:
 def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
     """Claim everything claimable in these queues, in the current transaction where there is one."""
     extra = {"queues": list(queue_names), "lanes": ["" for _ in queue_names]}
-    return [Claimed._make(row) for row in db.rows(alias, CLAIM_FULL, _params(request) | extra)]
+    return _in_order(Claimed._make(row) for row in db.rows(alias, CLAIM_FULL, _params(request) | extra))
 
 
 def step(

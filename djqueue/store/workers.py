@@ -50,15 +50,23 @@ select distinct t.name from djqueue_worker w cross join lateral unnest(w.task_na
 where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping
 """
 SETTINGS = "select name, weight, coalesce(paused_until > clock_timestamp(), false) from djqueue_queue"
-# One look at each partial index. Jobs that are set aside don't count: nobody here could run them.
+# Jobs that are set aside don't count: nobody here could run them. Ready jobs by one index descent per queue, scheduled
+# ones in the order of their index: a mere `exists` reads the whole table, hoping to meet one soon.
 _SERVED = """(queue_name = any(%(names)s::text[]) or (%(everything)s and queue_name <> all(%(excluded)s::text[])))"""
 PENDING = f"""
-select exists (select from djqueue_job where state = 'ready' and not suspect and {_SERVED})
+with recursive q(queue_name) as (
+    (select queue_name from djqueue_job where state = 'ready' and not suspect order by queue_name limit 1)
+    union all
+    select (select j.queue_name from djqueue_job j where j.state = 'ready' and not j.suspect
+        and j.queue_name > q.queue_name order by j.queue_name limit 1)
+    from q where q.queue_name is not null)
+select exists (select from q where queue_name is not null and {_SERVED})
     or exists (select from djqueue_job where state = 'ready' and suspect and {_SERVED})
     or exists (select from djqueue_job where state = 'leased' and {_SERVED})
     or exists (select from djqueue_job where state = 'parked' and parked_for is null and ordering_key is not null
         and {_SERVED})
-    or (%(scheduled)s and exists (select from djqueue_job where state = 'scheduled' and {_SERVED}))
+    or (%(scheduled)s and coalesce((select true from djqueue_job where state = 'scheduled' and {_SERVED}
+        order by run_at limit 1), false))
 """
 
 

@@ -186,6 +186,14 @@ def test_tasks_left_out_by_name_stay_ready(store: str) -> None:
     assert row(stranger) == "ready"
 
 
+def test_a_claim_in_the_callers_transaction_takes_what_its_queues_hold(store: str) -> None:
+    high, low = add_one(queue_name="a"), add_one(queue_name="b", priority=-1)
+    add_one(queue_name="c")
+
+    assert ids_of(claim.claim_now(ALIAS, request(9), ["b", "a"])) == [high, low]
+    assert claim.claim_now(ALIAS, request(9), []) == []
+
+
 # ------------------------------------------------------------------------------------------------ limits
 
 

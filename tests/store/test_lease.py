@@ -179,6 +179,16 @@ def test_what_a_worker_holds_is_read_from_the_rows(store: str) -> None:
     assert lease.owned(ALIAS, "w9") == []
 
 
+def test_a_workers_jobs_that_were_asked_to_cancel_are_read_without_a_heartbeat(store: str) -> None:
+    add(4)
+    [first, *_], [second, _] = take(2, worker_id="w1"), take(2, worker_id="w2")
+    operate.cancel(ALIAS, [first.id, second.id])
+
+    assert lease.cancel_requested(ALIAS, ["w1", "w9"]) == [lease_of(first)]
+    assert len(lease.cancel_requested(ALIAS, ["w1", "w2"])) == 2
+    assert lease.cancel_requested(ALIAS, []) == []
+
+
 # ------------------------------------------------------------------------------------------------ release
 
 

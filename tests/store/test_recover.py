@@ -245,6 +245,15 @@ def test_a_retry_comes_back_when_it_is_due(store: str) -> None:
     assert take_one().attempts == 2
 
 
+def test_all_scheduled_jobs_can_be_made_due_and_nothing_else(store: str) -> None:
+    later, past = add_one(delay_seconds=60), add_one(run_at=YEAR_1)
+
+    recover.make_due(ALIAS)
+
+    assert recover.promote(ALIAS) == 1
+    assert (row(later), row(past, "run_at")) == ("ready", YEAR_1)
+
+
 def test_two_promoters_do_not_wait_for_each_other(committed: None, other: Party) -> None:
     add(3, delay_seconds=60)
     bend("run_at = '2020-01-01'")

@@ -1,10 +1,13 @@
 """Who is there: information for people and for notifications, never for recovery."""
 
+from collections.abc import Sequence
 from typing import Any
+
+import pytest
 
 from djqueue.store import db, workers
 from djqueue.store.workers import QueueSettings, WorkerInfo
-from tests.store.factories import ALIAS
+from tests.store.factories import ALIAS, add_one, bend, take_one
 
 
 def register(id_: str, **fields: Any) -> None:
@@ -114,3 +117,63 @@ def test_settings_are_read_by_queue(store: str) -> None:
         "a": QueueSettings(name="a", weight=5, paused=False),
         "b": QueueSettings(name="b", weight=None, paused=True),
     }
+
+
+# ------------------------------------------------------------------------------------------------ what a drain awaits
+
+
+def pending(*names: str, everything: bool = False, excluded: Sequence[str] = (), scheduled: bool = False) -> bool:
+    return workers.has_pending(ALIAS, names, everything=everything, excluded=excluded, scheduled=scheduled)
+
+
+def in_state(state: str, queue: str = "q") -> None:
+    one = add_one(queue_name=queue)
+    if state == "leased":
+        take_one(queue=queue)
+    elif state == "suspect":
+        bend("suspect = true", one)
+    elif state == "behind its key":
+        bend("state = 'parked', ordering_key = 'o'", one)
+    elif state == "set aside":
+        bend("state = 'parked', parked_for = 'task:t'", one)
+    elif state == "scheduled":
+        bend("state = 'scheduled'", one)
+
+
+@pytest.mark.parametrize(
+    ("state", "waits", "waits_for_all"),
+    [
+        ("ready", True, True),
+        ("suspect", True, True),
+        ("leased", True, True),
+        ("behind its key", True, True),
+        ("scheduled", False, True),
+        ("set aside", False, False),
+    ],
+)
+def test_a_drain_waits_for_what_could_run_here(store: str, state: str, waits: bool, waits_for_all: bool) -> None:
+    in_state(state)
+
+    assert pending("q") is waits
+    assert pending("q", scheduled=True) is waits_for_all
+
+
+@pytest.mark.parametrize("state", ["ready", "suspect", "leased", "behind its key", "scheduled"])
+def test_a_drain_looks_at_the_queues_it_serves_only(store: str, state: str) -> None:
+    in_state(state, "q")
+
+    assert pending("a", "q", "z", scheduled=True)
+    assert pending(everything=True, scheduled=True)
+    assert pending(everything=True, excluded=["a"], scheduled=True)
+    assert not pending("a", "z", scheduled=True)
+    assert not pending(everything=True, excluded=["q"], scheduled=True)
+    assert not pending(scheduled=True)
+
+
+def test_a_queue_behind_others_is_seen_by_a_drain(store: str) -> None:
+    for queue in ("a", "b", "c"):
+        in_state("ready", queue)
+
+    assert pending("c")
+    assert pending(everything=True, excluded=["a", "b"])
+    assert not pending(everything=True, excluded=["a", "b", "c"])
