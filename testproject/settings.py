@@ -1,6 +1,7 @@
 """Settings of the shop. They read the environment and start nothing.
 
-DATABASE_URL (required), OTHER_DATABASE_URL (a second alias, `other`), DJANGO_DEBUG (0 or 1, default 0), SECRET_KEY.
+DATABASE_URL (required), OTHER_DATABASE_URL (a second alias, `other`), DJANGO_DEBUG (0 or 1, default 0), SECRET_KEY,
+DJQUEUE_OPTIONS (the backend's options as a JSON object, default none).
 """
 
 from importlib.util import find_spec
@@ -36,6 +37,7 @@ INSTALLED_APPS = [
     "django.contrib.staticfiles",
     "djqueue",
     "testproject.shop",
+    "testproject.trials",
 ]
 if find_spec("django.tasks") is None and find_spec("django_tasks") is not None:
     INSTALLED_APPS.append("django_tasks")  # Django 5.2: the same framework as a package of its own
@@ -67,7 +69,7 @@ TASKS = {
     "default": {
         "BACKEND": "djqueue.backend.DjqueueBackend",
         "QUEUES": ["default", "emails", "images", "partner"],
-        "OPTIONS": {},
+        "OPTIONS": env.json("DJQUEUE_OPTIONS", default={}),
     },
 }
 

@@ -16,7 +16,6 @@ from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection, transaction
 
-from djqueue.models import Worker
 from testproject.shop.models import Order, Receipt
 from testproject.shop.tasks import send_receipt
 
@@ -38,45 +37,47 @@ class Command(BaseCommand):
         began = time.monotonic()
         call_command("migrate", verbosity=0, interactive=False)
         self.say("PostgreSQL runs, tables are migrated")
-        run = uuid4().hex[:8]
+        run, wanted = uuid4().hex[:8], options["orders"]
+        self.take_orders(run, 0, wanted // 2)
         workers = start_workers()
         try:
-            self.take_orders(run, options["orders"])
+            self.kill_a_worker(run)
+            self.take_orders(run, wanted // 2, wanted)
             self.wait_for_receipts(run)
         finally:
             workers.send_signal(signal.SIGTERM)
             workers.wait(60)
         self.prove(run, options["orders"], time.monotonic() - began)
 
-    def take_orders(self, run: str, wanted: int) -> None:
-        """Write orders as a view would, and kill a worker half-way."""
-        committed = rolled_back = 0
+    def take_orders(self, run: str, committed: int, wanted: int) -> None:
+        """Write orders as a view would, each with its job in one transaction, some of which come to nothing."""
+        turn = rolled_back = 0
         while committed < wanted:
-            number = f"{run}-{committed + rolled_back:06}"
+            turn += 1
+            number = f"{run}-{committed:06}-{turn:06}"
             try:
                 with transaction.atomic():
                     order = Order.objects.create(number=number, customer_email="customer@example.com", total="9.90")
                     send_receipt.enqueue(order.pk)
-                    if (committed + rolled_back) % ROLLED_BACK_EVERY == ROLLED_BACK_EVERY - 1:
+                    if turn % ROLLED_BACK_EVERY == 0:
                         raise Oops
             except Oops:
                 rolled_back += 1
                 continue
             committed += 1
-            if committed % (wanted // 6 or 1) == 0:
-                self.say(f"{committed} orders taken, {rolled_back} rolled back, {receipts(run)} receipts sent")
-            if committed == wanted // 2:
-                self.kill_a_worker()
+            if committed % 500 == 0:
+                self.say(f"{committed} orders taken, {receipts(run)} receipts sent; rolled back since: {rolled_back}")
 
-    def kill_a_worker(self) -> None:
-        """Kill -9 a worker process while it works."""
+    def kill_a_worker(self, run: str) -> None:
+        """Kill -9 a worker process while it works on a good many jobs."""
         deadline = time.monotonic() + PATIENCE_SECONDS
-        while (worker := Worker.objects.order_by("?").first()) is None:
+        while not (busy := rows(BUSY)) or receipts(run) < 100:
             if time.monotonic() > deadline:
-                raise CommandError("expected a worker to register, there is none")
-            time.sleep(0.05)
-        os.kill(worker.pid, signal.SIGKILL)
-        self.say(f"worker process {worker.pid} killed with signal 9")
+                raise CommandError("expected a worker to start on the orders, none has")
+            time.sleep(0.005)
+        pid, held = busy[0]
+        os.kill(pid, signal.SIGKILL)
+        self.say(f"worker process {pid} killed with signal 9 while it held {held} jobs; {receipts(run)} receipts sent")
 
     def wait_for_receipts(self, run: str) -> None:
         """Wait until no job is left."""
@@ -107,8 +108,11 @@ class Command(BaseCommand):
         self.stdout.flush()
 
 
+BUSY = """select w.pid, count(*) from djqueue_job j join djqueue_worker w on w.id = j.leased_by
+    where j.state = 'leased' group by w.pid order by 2 desc"""
 LOST = """select count(*) from shop_order o where o.number like %s
     and not exists (select from shop_receipt r where r.order_id = o.id)"""
+STRAY = "select count(*) from shop_receipt r where not exists (select from shop_order o where o.id = r.order_id)"
 DOUBLED = """select count(*) from (select o.id from shop_order o join shop_receipt r on r.order_id = o.id
     where o.number like %s group by o.id having count(*) > 1) x"""
 
@@ -124,8 +128,13 @@ def receipts(run: str) -> int:
     return Receipt.objects.filter(order_id__in=orders).count()
 
 
-def scalar(sql: str, *params: object) -> int:
-    """Return the one number that a statement answers."""
+def rows(sql: str, *params: object) -> list[tuple[Any, ...]]:
+    """Return what a query finds."""
     with connection.cursor() as cursor:
         cursor.execute(sql, params or None)
-        return int(cursor.fetchone()[0])
+        return cursor.fetchall()
+
+
+def scalar(sql: str, *params: object) -> int:
+    """Return the one number that a query finds."""
+    return int(rows(sql, *params)[0][0])
