@@ -272,7 +272,7 @@ class Worker:
         """One ack of a batch can't be stored: find it, so that it harms only itself."""
         for ack in self._settling.take_acks():
             try:
-                done = finish.ack(self._alias, [ack], time.monotonic(), overflow=True)
+                done = finish.ack(self._alias, [ack], time.monotonic())
                 self._settling.acked([ack], done)
             except faults.ERRORS as error:
                 if faults.connection_is_lost(self._alias, error):

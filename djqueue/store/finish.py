@@ -147,13 +147,16 @@ def acked(cursor: psycopg.Cursor[db.Row]) -> set[UUID]:
 
 
 def ack(alias: str, acks: Sequence[Ack], now: float = 0, *, overflow: bool = False) -> set[UUID]:
-    """Ack in one statement, in the current transaction where there is one."""
-    return {row[0] for row in db.rows(alias, ACK_OVERFLOW if overflow else ACK, _ack_params(acks, now))}
+    """Ack in one statement, in the current transaction where there is one; into the overflow table where history has
+    no partition for the day, or where the caller says so."""
+    statement = ACK_OVERFLOW if overflow else ACK
+    return {row[0] for row in db.rows_or_overflow(alias, statement, ACK_OVERFLOW, _ack_params(acks, now))}
 
 
 def fail(alias: str, failures: Sequence[Failure], *, overflow: bool = False) -> list[Ended]:
     """End attempts as failed; ids that are not in the answer have lost their lease."""
-    found = db.rows(alias, FAIL_OVERFLOW if overflow else FAIL, _fail_params(failures))
+    statement = FAIL_OVERFLOW if overflow else FAIL
+    found = db.rows_or_overflow(alias, statement, FAIL_OVERFLOW, _fail_params(failures))
     return [Ended(id_, State(state), queue) for id_, state, queue in found]
 
 
