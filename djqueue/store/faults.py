@@ -12,8 +12,8 @@ ERRORS = (Error, psycopg.Error)
 RETRY = {"40001", "40P01"}
 """Serialization failure and deadlock: run the transaction again."""
 
+# 25006: the primary became a standby under an open connection; the next connection finds the new primary.
 _LOST = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P02", "25006"}
-# 25006: the primary became a standby under an open connection; the next one finds the new primary.
 
 
 def sqlstate(error: BaseException) -> str:
