@@ -65,7 +65,7 @@ class Heartbeat:
     def _deserving(self, page: Page) -> list[Record]:
         records = page.records()
         waiting = [record for record in records if record.state is JobState.WAITING]
-        if waiting and self._is_stuck(page):
+        if self._is_stuck(page):
             self._give_back(page, waiting)
             waiting = []
         now = now_ns()
@@ -86,6 +86,7 @@ class Heartbeat:
         back = [lease.Lease(r.id, r.lease_token) for r in waiting if r.lease_token in now_waiting]
         if back:
             lease.release(self._alias, back)
-        log.error("worker makes no progress, it is replaced worker=%s jobs_given_back=%d", page.worker_id, len(back))
-        page.set(REPLACE, 1)
-        self._wake_parent()
+        if not page.get(REPLACE):
+            log.error("worker makes no progress, it is replaced worker=%s jobs_given_back=%d", page.worker_id, len(back))
+            page.set(REPLACE, 1)
+            self._wake_parent()

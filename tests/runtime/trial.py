@@ -76,7 +76,8 @@ def live() -> list[tuple[Any, ...]]:
 
 def history() -> dict[str, int]:
     """Count finished jobs by outcome."""
-    return dict(rows("select outcome, count(*) from djqueue_history group by outcome"))
+    both = "(select outcome from djqueue_history union all select outcome from djqueue_history_overflow)"
+    return dict(rows(f"select outcome, count(*) from {both} x group by outcome"))
 
 
 def dead() -> list[tuple[Any, ...]]:
