@@ -8,6 +8,7 @@ import json
 import logging
 import random
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, assert_never
 from uuid import UUID
 
@@ -17,7 +18,7 @@ from djqueue.policy.retry import RetryPolicy
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Cancelled, Committed, Failed, NotStarted, Snoozed, Stale, Succeeded
 from djqueue.states import State
-from djqueue.store import finish, lease
+from djqueue.store import faults, finish, lease
 
 log = logging.getLogger("djqueue")
 
@@ -131,7 +132,27 @@ class Settling:
         self._on_done(held, "lost")
 
     def _write_failures(self) -> None:
-        sent = dict(self._failures)
+        """Write them together; where the database refuses what one of them carries, one by one."""
+        try:
+            self._write_some_failures(dict(self._failures))
+        except faults.ERRORS as error:
+            if not faults.is_about_content(self._alias, error):
+                raise
+            for id_, pair in list(self._failures.items()):
+                self._write_one_failure(id_, *pair)
+
+    def _write_one_failure(self, id_: UUID, held: Held, failure: finish.Failure) -> None:
+        """Recording a failure can't fail because of its content: at the worst the content is left out."""
+        try:
+            self._write_some_failures({id_: (held, failure)})
+        except faults.ERRORS as error:
+            if not faults.is_about_content(self._alias, error):
+                raise
+            log.error("failure recorded without its text job=%s error=%s", id_, faults.words(error))
+            entry = {"attempt": held.job.attempts, "kind": "error", "message": "[the text could not be stored]"}
+            self._write_some_failures({id_: (held, replace(failure, entry=entry, errors=[], reason="error"))})
+
+    def _write_some_failures(self, sent: dict[UUID, tuple[Held, finish.Failure]]) -> None:
         ended = {e.id: e for e in finish.fail(self._alias, [failure for _, failure in sent.values()])}
         for id_, (held, failure) in sent.items():
             self._failures.pop(id_, None)

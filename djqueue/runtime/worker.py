@@ -244,14 +244,13 @@ class Worker:
             try:
                 return self._send(acks, limit, overflow)
             except faults.ERRORS as error:
-                state = faults.sqlstate(error)
                 if faults.should_repeat(error):
                     continue
                 if faults.is_missing_partition(error) and not overflow:
                     history.ensure_partitions(self._alias)
                     overflow = True
                     continue
-                if state[:2] in ("22", "23", "54") and acks:
+                if acks and faults.is_about_content(self._alias, error):
                     self._ack_one_by_one()
                     return []
                 raise
@@ -275,7 +274,7 @@ class Worker:
                 done = finish.ack(self._alias, [ack], time.monotonic())
                 self._settling.acked([ack], done)
             except faults.ERRORS as error:
-                if faults.connection_is_lost(self._alias, error):
+                if not faults.is_about_content(self._alias, error):
                     raise
                 self._settling.refuse(self._settling.acks[ack.id], error)
 

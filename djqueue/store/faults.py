@@ -37,6 +37,15 @@ def is_missing_partition(error: BaseException) -> bool:
     return sqlstate(error) == "23514"
 
 
+def is_about_content(alias: str, error: BaseException) -> bool:
+    """Tell whether the statement was refused for what it carried, so that repeating it is of no use: data exceptions,
+    violated constraints, limits of the server, and values that psycopg itself can't send."""
+    if connection_is_lost(alias, error) or is_missing_partition(error):
+        return False
+    state = sqlstate(error)
+    return state[:2] in ("22", "23", "54") or (not state and not isinstance(error, OSError))
+
+
 def connection_is_lost(alias: str, error: BaseException) -> bool:
     """Tell whether the thread's connection to `alias` is of no use any more."""
     raw: Any = connections[alias].connection

@@ -164,8 +164,8 @@ def _ack_params(acks: Sequence[Ack], now: float) -> dict[str, Any]:
     return {
         "ids": [ack.id for ack in acks],
         "tokens": [ack.lease_token for ack in acks],
-        "began": [now - ack.began_ago if now else ack.began_ago for ack in acks],
-        "ended": [now - ack.ended_ago if now else ack.ended_ago for ack in acks],
+        "began": [float(now - ack.began_ago if now else ack.began_ago) for ack in acks],
+        "ended": [float(now - ack.ended_ago if now else ack.ended_ago) for ack in acks],
         "results": [ack.result for ack in acks],
     }
 
@@ -174,12 +174,12 @@ def _fail_params(failures: Sequence[Failure]) -> dict[str, Any]:
     return {
         "ids": [f.id for f in failures],
         "tokens": [f.lease_token for f in failures],
-        "delays": [f.delay_seconds for f in failures],
+        "delays": [float(f.delay_seconds) for f in failures],
         "finals": [f.final for f in failures],
         "crashes": [f.crash for f in failures],
         "cancels": [f.cancel for f in failures],
         "reasons": [f.reason for f in failures],
         "errors": [json.dumps(f.errors) for f in failures],
         "entries": [json.dumps(f.entry) for f in failures],
-        "began": [f.began_ago for f in failures],
+        "began": [None if f.began_ago is None else float(f.began_ago) for f in failures],
     }

@@ -162,7 +162,7 @@ def release(alias: str, leases: Sequence[Lease], *, interrupted: bool = False) -
 
 def snooze(alias: str, leases: Sequence[Lease], delays: Sequence[float]) -> set[UUID]:
     """Run jobs again later, their attempt not used up. Jobs that were asked to cancel are left alone."""
-    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": list(delays)})}
+    return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": [float(delay) for delay in delays]})}
 
 
 def set_aside(alias: str, leases: Sequence[Lease]) -> set[UUID]:

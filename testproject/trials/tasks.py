@@ -1,6 +1,7 @@
 """Handlers that misbehave on purpose, for tests and benchmarks. Each writes its start and its end to the ledger."""
 
 import asyncio
+import decimal
 import logging
 import os
 import select
@@ -8,10 +9,15 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
+from contextvars import ContextVar
 from pathlib import Path
 
 from django.db import connection, transaction
 from django.db.models import F
+from django.utils import timezone
+from django.utils.translation import activate as activate_language
+from django.utils.translation import get_language
 
 from djqueue import Cancel, Dead, JobContext, Retry, Snooze, task
 from djqueue.policy.retry import RetryPolicy
@@ -20,6 +26,7 @@ from testproject.trials import ledger
 
 AT_ONCE = RetryPolicy(base_seconds=0)
 LOOK_AGAIN_SECONDS = 0.01
+COLOUR: ContextVar[str] = ContextVar("colour", default="none")
 LOCK = threading.Lock()
 
 log = logging.getLogger(__name__)
@@ -165,6 +172,82 @@ def make_dirty(how: str) -> None:
     """Leave the database connection in a bad state."""
     ledger.write(how, "start")
     DIRT[how]()
+
+
+@task(max_attempts=1)
+def look_around(label: str) -> list[str]:
+    """Return what a handler finds in its thread and on its connection."""
+    ledger.write(label, "start")
+    with connection.cursor() as cursor:
+        cursor.execute(SURROUNDINGS)
+        found = [str(value) for value in cursor.fetchone()]
+    here = [get_language(), timezone.get_current_timezone_name(), COLOUR.get(), str(decimal.getcontext().prec)]
+    return [*found, *here, str(connection.in_atomic_block), str(connection.get_autocommit()), os.getcwd()]
+
+
+SURROUNDINGS = """select current_user, current_setting('role'), current_setting('search_path'),
+    current_setting('statement_timeout'), current_setting('default_transaction_read_only'), current_setting('TimeZone'),
+    (select count(*) from pg_cursors), (select count(*) from pg_listening_channels()),
+    (select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid())"""
+
+
+@task(max_attempts=1)
+def disorder(label: str) -> None:
+    """Change everything that belongs to the thread or the process."""
+    ledger.write(label, "start")
+    activate_language("fr")
+    timezone.activate("Asia/Tokyo")
+    COLOUR.set("red")
+    decimal.getcontext().prec = 3
+    os.chdir("/")
+
+
+class Unprintable(Exception):
+    """Its text can't be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def _group(depth: int) -> BaseException:
+    error: BaseException = ValueError("deepest")
+    for _ in range(depth):
+        error = BaseExceptionGroup("group", [error])
+    return error
+
+
+RAISED: dict[str, Callable[[], BaseException]] = {
+    "SystemExit": lambda: SystemExit(1),
+    "KeyboardInterrupt": KeyboardInterrupt,
+    "GeneratorExit": GeneratorExit,
+    "CancelledError": asyncio.CancelledError,
+    "NUL": lambda: ValueError("a\0b"),
+    "surrogate": lambda: ValueError("a\ud800b"),
+    "50 MB": lambda: ValueError("x" * 50_000_000),
+    "unprintable": Unprintable,
+    "500 deep": lambda: _group(500),
+}
+
+
+@task(max_attempts=1)
+def throw(kind: str) -> None:
+    """Raise something unusual."""
+    ledger.write(kind, "start")
+    raise RAISED[kind]()
+
+
+@task(max_attempts=1)
+def forget_to_await(label: str) -> object:
+    """Return a coroutine instead of awaiting it."""
+    ledger.write(label, "start")
+    return asyncio.sleep(0)
+
+
+@task(retry=AT_ONCE)
+def return_a_set(label: str) -> set[int]:
+    """Return what JSON has no word for."""
+    ledger.write(label, "start")
+    return {1, 2}
 
 
 def _sql(statement: str) -> None:

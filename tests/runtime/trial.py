@@ -28,10 +28,12 @@ class Trial:
         """The file that handlers write to."""
         return self.folder / "ledger"
 
-    def supervisor(self, *args: str, options: dict[str, Any] | None = None) -> Supervisor:
-        """Start `manage.py runworker` with the ledger and these backend options."""
-        env = {"TRIALS_LEDGER": str(self.ledger_path), "DJQUEUE_OPTIONS": json.dumps(options or {})}
-        return self.start_supervisor(*args, env=env)
+    def supervisor(
+        self, *args: str, options: dict[str, Any] | None = None, env: dict[str, str] | None = None
+    ) -> Supervisor:
+        """Start `manage.py runworker` with the ledger, these backend options and further environment."""
+        given = {"TRIALS_LEDGER": str(self.ledger_path), "DJQUEUE_OPTIONS": json.dumps(options or {}), **(env or {})}
+        return self.start_supervisor(*args, env=given)
 
     def file(self, name: str) -> str:
         """Return the path of a file that handlers wait for."""
