@@ -7,13 +7,15 @@ job that already holds its dedupe key; it raises nothing, and never makes a work
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import islice
 from uuid import UUID
 
 from djqueue.exceptions import EnqueueError
 from djqueue.store import db
 
 CHUNK = 1_000
+CHUNK_CHARACTERS = 16_000_000
+"""Arguments in one statement: well below what a statement may hold, and no more than a web process has to spare."""
+
 ROUNDS = 100
 
 
@@ -105,10 +107,23 @@ def enqueue(alias: str, job: NewJob) -> Enqueued:
 
 
 def enqueue_many(alias: str, jobs: Iterable[NewJob]) -> Iterator[Enqueued]:
-    """Write jobs that differ only in id, arguments and dedupe key; answer in their order, one statement per 1,000."""
-    stream = iter(jobs)
-    while chunk := list(islice(stream, CHUNK)):
+    """Write jobs that differ only in id, arguments and dedupe key; answer in their order, one statement per 1,000,
+    fewer where arguments are large. Nothing is written before the answers are read."""
+    for chunk in _chunks(jobs):
         yield from _enqueue_chunk(alias, chunk)
+
+
+def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+    chunk: list[NewJob] = []
+    characters = 0
+    for job in jobs:
+        if chunk and (len(chunk) == CHUNK or characters + len(job.args) > CHUNK_CHARACTERS):
+            yield chunk
+            chunk, characters = [], 0
+        chunk.append(job)
+        characters += len(job.args)
+    if chunk:
+        yield chunk
 
 
 def _enqueue_chunk(alias: str, chunk: Sequence[NewJob]) -> list[Enqueued]:

@@ -114,7 +114,8 @@ def test_r18_higher_priority_first_then_run_at_then_seq(store: str) -> None:
 
 @pytest.mark.parametrize("n", range(1, 5))
 def test_r18_what_is_left_out_of_a_short_claim_comes_last_in_order(store: str, n: int) -> None:
-    order = [add_one(priority=p) for p in (3, 2, 1, 0)]
+    """The others come in the way of a plan that takes them as they were enqueued."""
+    order = [add_one(priority=p) for p in (0, 1, 2, 3)][::-1]
 
     assert ids_of(take(n)) == order[:n]
 

@@ -105,6 +105,20 @@ def test_many_without_keys_are_claimed_in_the_order_given(store: str) -> None:
     assert [job.id for job in take(50)] == ids
 
 
+def test_large_arguments_go_in_smaller_statements(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enqueue, "CHUNK_CHARACTERS", 1_000)
+    jobs = [new_job(args=f'"{"x" * size}"') for size in (10, 600, 600, 5_000, 5, 5)]
+    sent: list[int] = []
+    statement = enqueue._enqueue_chunk
+    monkeypatch.setattr(enqueue, "_enqueue_chunk", lambda a, chunk: sent.append(len(chunk)) or statement(a, chunk))
+
+    answers = list(enqueue.enqueue_many(ALIAS, jobs))
+
+    assert sent == [2, 1, 1, 2]
+    assert [a.id for a in answers] == [job.id for job in jobs]
+    assert count() == 6
+
+
 def test_none_at_all_is_no_statement(store: str) -> None:
     assert list(enqueue.enqueue_many(ALIAS, [])) == []
 

@@ -137,8 +137,8 @@ PARTITION = "djqueue_history_of_the_test"
 HISTORY_ID = f"{PARTITION}_id_idx"
 
 
-def leases(count: int) -> dict[str, Any]:
-    found = db.rows(ALIAS, f"select id, lease_token from djqueue_job where state = 'leased' limit {count}")
+def leases(count: int, where: str = "true") -> dict[str, Any]:
+    found = db.rows(ALIAS, f"select id, lease_token from djqueue_job where state = 'leased' and {where} limit {count}")
     return {"ids": [row[0] for row in found], "tokens": [row[1] for row in found]}
 
 
@@ -339,6 +339,18 @@ def test_an_empty_claim_touches_a_handful_of_pages() -> None:
 
     assert plan["Actual Rows"] == 0
     assert pages(plan) < 10
+
+
+def test_heartbeats_change_no_index() -> None:
+    """`lease_until` and `started_at` stand in none, so an extension stays within its page (HOT)."""
+    held = leases(20, "lease_token % 100 = 0")
+    beats = [lease.Beat(*pair, 1.0) for pair in zip(held["ids"], held["tokens"], strict=True)]
+    hot = "select pg_stat_get_xact_tuples_hot_updated('djqueue_job'::regclass)"
+    [(before,)] = db.rows(ALIAS, hot)
+
+    assert lease.heartbeat(ALIAS, beats, 30).lost == set()
+
+    assert db.rows(ALIAS, hot)[0][0] - before == 20
 
 
 def test_an_ack_touches_few_pages_per_job() -> None:
