@@ -1,3 +1,69 @@
-"""djqueue: the durable job queue for Django projects, on the PostgreSQL they already have."""
+"""djqueue: the durable job queue for Django projects, on the PostgreSQL they already have.
+
+    from djqueue import task, JobContext, Retry, Snooze, Dead, Cancel
+
+Names are loaded when they are first used, since most need Django's settings.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from djqueue.api.context import JobContext
+    from djqueue.api.results import JobResult
+    from djqueue.api.task import DjqueueTask, task
+    from djqueue.exceptions import (
+        ArgumentsError,
+        Cancel,
+        ConfigurationError,
+        Dead,
+        DjqueueError,
+        EnqueueError,
+        HandlerFault,
+        JobCancelled,
+        JobTimeout,
+        LeaseLost,
+        Retry,
+        Snooze,
+        TransactionError,
+    )
+    from djqueue.policy.retry import RetryPolicy
+
+__all__ = [
+    "ArgumentsError",
+    "Cancel",
+    "ConfigurationError",
+    "Dead",
+    "DjqueueError",
+    "DjqueueTask",
+    "EnqueueError",
+    "HandlerFault",
+    "JobCancelled",
+    "JobContext",
+    "JobResult",
+    "JobTimeout",
+    "LeaseLost",
+    "Retry",
+    "RetryPolicy",
+    "Snooze",
+    "TransactionError",
+    "task",
+]
+
+_HOMES = {
+    "DjqueueTask": "djqueue.api.task",
+    "JobContext": "djqueue.api.context",
+    "JobResult": "djqueue.api.results",
+    "RetryPolicy": "djqueue.policy.retry",
+    "task": "djqueue.api.task",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'djqueue' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES.get(name, "djqueue.exceptions")), name)
+    globals()[name] = value
+    return value

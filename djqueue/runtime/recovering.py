@@ -149,7 +149,7 @@ class Orphans:
 
     def tick(self) -> float:
         """Bring back a batch; at once again while batches are full."""
-        known = {f"task:{name}" for name in registry.names(self._plan.backend)}
+        known = {f"task:{name}" for name in registry.names()}
         reasons = [reason for reason in recover.aside_reasons(self._alias) if reason in known]
         if not reasons:
             return 5.0

@@ -143,7 +143,7 @@ class Worker:
                 self._trouble(error)
 
     def _info(self) -> workers.WorkerInfo:
-        names = sorted(registry.names(self._plan.backend))
+        names = sorted(registry.names())
         return workers.WorkerInfo(
             id=self._id,
             supervisor_id=self._plan.supervisor_id,

@@ -1,0 +1,55 @@
+"""What is checked and frozen before a job is written: its arguments and its dedupe key.
+
+Stands between `enqueue` and the first statement. Invariant: what passes here is storable; what does not was refused
+with the path to the fault and a remedy, and nothing was written.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from djqueue.api.options import DEDUPE_KEY_LIMIT, text_problem
+from djqueue.exceptions import ArgumentsError
+from djqueue.policy.arguments import MAX_BYTES, ArgumentsInvalid, freeze
+from djqueue.policy.signature import SignatureMismatch, bind
+
+Args = Sequence[Any]
+Kwargs = Mapping[str, Any]
+
+
+def frozen(task: Any, args: Args, kwargs: Kwargs, max_bytes: int = MAX_BYTES) -> str:
+    """Return the arguments as JSON text; raise `ArgumentsError` unless they fit the task and are JSON."""
+    try:
+        bind(task.func, args, kwargs, takes_context=task.takes_context)
+        return freeze(args, kwargs, max_bytes=max_bytes)
+    except SignatureMismatch as fault:
+        raise ArgumentsError(str(fault)) from None
+    except ArgumentsInvalid as fault:
+        raise ArgumentsError(f"{task.module_path}: {fault}") from None
+
+
+def dedupe_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
+    """Return the dedupe key of one job; raise `ArgumentsError` where it can't be stored."""
+    key = task.dedupe_key
+    if key is None:
+        return None
+    if callable(key):
+        key = key(*args, **kwargs)
+        if key is None:
+            return None
+    problem = text_problem("dedupe_key", key, DEDUPE_KEY_LIMIT)
+    if problem:
+        raise ArgumentsError(f"{task.module_path}: {problem}")
+    return str(key)
+
+
+def split(task: Any, row: object) -> tuple[Args, Kwargs]:
+    """Return one row of `enqueue_many` as positional and keyword arguments."""
+    match row:
+        case tuple() | list():
+            return row, {}
+        case Mapping():
+            return (), row
+    raise ArgumentsError(
+        f"{task.module_path}: enqueue_many: expected each row to be a tuple of positional arguments or a dict of "
+        f"keyword arguments, got {type(row).__name__}; write (value,) for a single argument"
+    )

@@ -1,0 +1,106 @@
+"""What a running handler gets as its `context`: who it is, how long it has, whether it should end."""
+
+import logging
+from collections.abc import MutableMapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol
+
+from djqueue.compat import TaskContext
+
+if TYPE_CHECKING:
+    AnyTaskContext = TaskContext[Any, Any]
+    Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    AnyTaskContext = TaskContext
+    Adapter = logging.LoggerAdapter
+
+_LATER = {"progress", "checkpoint"}
+
+
+class JobControl(Protocol):
+    """The live facts of one attempt, given by whoever runs it."""
+
+    @property
+    def lease_token(self) -> int:
+        """The fencing token of this attempt."""
+
+    def cancelled(self) -> bool:
+        """Tell whether the job was asked to cancel, or belongs to somebody else by now."""
+
+    def stopping(self) -> bool:
+        """Tell whether the worker is about to stop."""
+
+    def heartbeat(self) -> None:
+        """Prove that a job without a time limit is alive."""
+
+    def remaining_seconds(self) -> float | None:
+        """Return the seconds until the hard time limit, None without one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext(AnyTaskContext):  # type: ignore[misc]
+    """The first argument of a task with `takes_context=True`. `attempt` counts from 1."""
+
+    control: JobControl
+
+    @property
+    def job_id(self) -> str:
+        """The job's id, the same in every attempt."""
+        return str(self.task_result.id)
+
+    @property
+    def idempotency_key(self) -> str:
+        """What to hand to other systems so that a second attempt does nothing twice: the job's id."""
+        return self.job_id
+
+    @property
+    def lease_token(self) -> int:
+        """A number that grows with every attempt; who stores it beside an effect can refuse older attempts."""
+        return self.control.lease_token
+
+    @property
+    def cancelled(self) -> bool:
+        """True once the job was asked to cancel or lost its lease: clean up and raise `Cancel`."""
+        return self.control.cancelled()
+
+    @property
+    def should_stop(self) -> bool:
+        """True once the job was cancelled or the worker is about to stop: end soon, or `Snooze` to go on later."""
+        return self.control.stopping() or self.control.cancelled()
+
+    @property
+    def remaining_seconds(self) -> float | None:
+        """Seconds until the hard time limit (or until the next proof of life is due); never below 0."""
+        seconds = self.control.remaining_seconds()
+        return None if seconds is None else max(0.0, seconds)
+
+    @property
+    def deadline(self) -> datetime | None:
+        """The moment of the hard time limit, by this machine's clock."""
+        seconds = self.remaining_seconds
+        return None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds)
+
+    def heartbeat(self) -> None:
+        """Say that the job is alive. Needed where the task has `timeout_seconds=None`: within the backend's
+        `timeout_seconds` of the last one. Nothing happens to other tasks."""
+        self.control.heartbeat()
+
+    @property
+    def log(self) -> Adapter:
+        """A logger of the task's module that adds the job's id and task to every line."""
+        task = self.task_result.task
+        return _JobLog(logging.getLogger(task.func.__module__), {"job": self.job_id, "task": task.module_path})
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _LATER:
+            raise AttributeError(f"context.{name} is not supported by this version of djqueue yet")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+class _JobLog(Adapter):
+    """Adds who is speaking to every line."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        who = self.extra or {}
+        return f"{msg} job={who['job']} task={who['task']}", kwargs

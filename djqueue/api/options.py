@@ -1,0 +1,209 @@
+"""The options of a task: what each means, which may be given per call, and what is wrong with a given value.
+
+Declared with `@task(...)`, changed for some calls with `.using(...)`. Invariant: an option is obeyed or refused with a
+telling error, never ignored.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any, Literal, NoReturn, TypedDict
+
+from djqueue.compat import InvalidTask
+from djqueue.conf import nearest
+from djqueue.exceptions import seconds_of
+from djqueue.policy.retry import RetryPolicy
+
+QUEUE_NAME_LIMIT = 100
+TASK_NAME_LIMIT = 300
+DEDUPE_KEY_LIMIT = 300
+TAG_LIMIT = 100
+TAGS_LIMIT = 20
+MOST_ATTEMPTS = 1_000
+LONGEST_TIMEOUT_SECONDS = 604_800
+
+
+class Timeout(Enum):
+    """What stands where a task names no time limit; `None` has a meaning of its own there."""
+
+    OF_BACKEND = "the backend's timeout_seconds"
+
+
+DedupeKey = str | Callable[..., str | None] | None
+
+
+class TaskOptions(TypedDict, total=False):
+    """The keywords of `@task(...)`, besides `takes_context`."""
+
+    queue_name: str
+    """The queue; must be one of the backend's QUEUES. Default: `default`. At most 100 characters."""
+
+    priority: int
+    """Higher comes first within a queue: -100 to 100. Default: 0."""
+
+    backend: str
+    """Alias in the TASKS setting. Default: `default`."""
+
+    max_attempts: int | None
+    """Starts allowed; 1 means never tried again. 1 to 1,000. None: the backend's `max_attempts`."""
+
+    timeout_seconds: float | None
+    """Hard time limit of one attempt: above 0, up to 604,800 (a week). Default: the backend's `timeout_seconds`. None:
+    no limit, for tasks that take the context only, since `context.heartbeat()` is then the proof of life."""
+
+    retry: RetryPolicy | None
+    """How long a failed attempt waits for the next one. None: backoff as the backend's options say."""
+
+    atomic: bool
+    """Run the handler in a transaction on the job's database whose last statement is the job's end: its effects there
+    happen exactly once. Default: False."""
+
+    isolation: Literal["read committed"] | None
+    """`"read committed"`: run the transaction of an `atomic` task at that level although the database alias has a
+    stricter one, which a check demands to be said. None: the alias has no stricter one."""
+
+    dedupe_key: DedupeKey
+    """While an unfinished job of the queue holds the key, enqueueing returns that job and writes none. Text of at most
+    300 characters, or a function of the handler's arguments that returns such text, or None for no key."""
+
+    on_conflict: Literal["ignore"]
+    """What happens to the job that comes second: `"ignore"`, it is not written."""
+
+    aliases: Iterable[str]
+    """Former names (dotted paths) of the task, under which jobs may still wait. At most 300 characters each."""
+
+    tags: Iterable[str]
+    """Words kept with the job, for people: at most 20 of at most 100 characters."""
+
+    keep_result: bool
+    """Keep what the handler returns. Default: True."""
+
+
+KNOWN = sorted([*TaskOptions.__annotations__, "takes_context"])
+
+PER_CALL = [
+    "backend",
+    "dedupe_key",
+    "max_attempts",
+    "outside_transaction",
+    "priority",
+    "queue_name",
+    "run_after",
+    "tags",
+    "timeout_seconds",
+]
+
+LATER = {
+    "retry_on",
+    "dead_on",
+    "ignore_on",
+    "tenant_id",
+    "ordering_key",
+    "concurrency_key",
+    "concurrency_limit",
+    "rate_limit",
+    "circuit",
+    "expires_after",
+    "subject",
+    "version",
+    "upgrades",
+}
+
+
+def refuse(name: str, where: str, known: list[str]) -> NoReturn:
+    """Raise the `TypeError` for an option that `where` does not take."""
+    if name in LATER:
+        raise TypeError(f"{where}: {name} is not supported by this version of djqueue yet; leave it out")
+    if name == "run_after":
+        raise TypeError(f"{where}: run_after can't be fixed when a task is declared; use .using(run_after=…)")
+    if name in KNOWN:
+        raise TypeError(f"{where}: {name} belongs to the task, not to one call; declare it with @task({name}=…)")
+    if name in PER_CALL:
+        raise TypeError(f"{where}: {name} belongs to one call, not to the task; use .using({name}=…)")
+    raise TypeError(f"{where}: unknown option {name!r}{nearest(name, known)}; known are: {', '.join(known)}")
+
+
+def check(task: Any) -> None:
+    """Raise `InvalidTask` for the first value of a task's options that is out of bounds."""
+    name = task.module_path
+    for problem in _problems(task):
+        raise InvalidTask(f"{name}: {problem}")
+
+
+def text_problem(what: str, value: object, limit: int) -> str:
+    """Say what is wrong with a name or key that PostgreSQL is to store and index, or nothing."""
+    if not isinstance(value, str):
+        return f"{what}: expected text, got {type(value).__name__}"
+    if not value:
+        return f"{what}: expected text, got an empty one"
+    if len(value) > limit:
+        return f"{what}: expected at most {limit} characters, got {len(value):,}; shorten it, or use a hash of it"
+    if "\0" in value:
+        return f"{what}: expected text without NUL, got one at character {value.index(chr(0))}"
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as fault:
+            return f"{what}: expected valid Unicode, got a lone surrogate at character {fault.start}"
+    return ""
+
+
+def _problems(task: Any) -> Iterable[str]:
+    yield from _numbers(task)
+    yield from _choices(task)
+    yield from filter(None, [text_problem("the task's name", task.module_path, TASK_NAME_LIMIT)])
+    yield from filter(None, [text_problem("queue_name", task.queue_name, QUEUE_NAME_LIMIT)])
+    if isinstance(task.dedupe_key, str):
+        yield from filter(None, [text_problem("dedupe_key", task.dedupe_key, DEDUPE_KEY_LIMIT)])
+    elif not (task.dedupe_key is None or callable(task.dedupe_key)):
+        yield f"dedupe_key: expected text, a function or None, got {type(task.dedupe_key).__name__}"
+    yield from _texts("aliases", task.aliases, TASK_NAME_LIMIT)
+    yield from _texts("tags", task.tags, TAG_LIMIT)
+    if len(task.tags) > TAGS_LIMIT:
+        yield f"tags: expected at most {TAGS_LIMIT}, got {len(task.tags)}"
+
+
+def _numbers(task: Any) -> Iterable[str]:
+    attempts, timeout = task.max_attempts, task.timeout_seconds
+    if attempts is not None and not (_is_number(attempts, int) and 1 <= attempts <= MOST_ATTEMPTS):
+        yield f"max_attempts: expected a whole number from 1 to 1,000 (1 = never tried again), got {attempts!r}"
+    if timeout is None:
+        if not task.takes_context:
+            yield (
+                "timeout_seconds: None (no limit) is for tasks with takes_context=True, whose context.heartbeat() "
+                "proves that they are alive; name a limit or take the context"
+            )
+    elif timeout is not Timeout.OF_BACKEND and not (
+        _is_number(timeout, int | float) and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT_SECONDS
+    ):
+        yield f"timeout_seconds: expected seconds above 0 and up to 604,800, or None, got {timeout!r}"
+    if task.delay is not None:
+        try:
+            seconds_of(task.delay, "run_after")
+        except ValueError as fault:
+            yield str(fault)
+
+
+def _choices(task: Any) -> Iterable[str]:
+    if task.retry is not None and not isinstance(task.retry, RetryPolicy):
+        yield f"retry: expected a RetryPolicy or None, got {type(task.retry).__name__}"
+    if task.isolation == "process":
+        yield "isolation: 'process' is not supported by this version of djqueue yet; leave it out"
+    elif task.isolation not in (None, "read committed"):
+        yield f"isolation: expected 'read committed' or None, got {task.isolation!r}"
+    if task.on_conflict != "ignore":
+        yield f"on_conflict: this version of djqueue supports 'ignore' only, got {task.on_conflict!r}"
+    for name in ("atomic", "keep_result", "takes_context", "outside_transaction"):
+        if not isinstance(getattr(task, name), bool):
+            yield f"{name}: expected True or False, got {getattr(task, name)!r}"
+
+
+def _texts(what: str, values: object, limit: int) -> Iterable[str]:
+    if not isinstance(values, tuple):
+        yield f"{what}: expected a list of texts, got {type(values).__name__}"
+        return
+    yield from filter(None, (text_problem(f"{what}[{i}]", value, limit) for i, value in enumerate(values)))
+
+
+def _is_number(value: object, kind: Any) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)

@@ -1,0 +1,191 @@
+"""The task: a module-level function with its options, and the ways to enqueue it.
+
+The first station of a job's road: `send.using(…).enqueue(…)` hands the task and its arguments to its backend.
+Invariant: a task is immutable; `.using()` makes another one of the same function.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
+from typing import Any, Concatenate, Generic, Literal, Never, ParamSpec, Self, TypeVar, Unpack, overload
+
+from asgiref.sync import sync_to_async
+from django.utils import timezone
+from django.utils.module_loading import import_string
+
+from djqueue.api import arguments, options, registry
+from djqueue.api.context import JobContext
+from djqueue.api.options import DedupeKey, TaskOptions, Timeout
+from djqueue.api.results import JobResult
+from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
+from djqueue.policy.retry import RetryPolicy
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DjqueueTask(AnyTask, Generic[P, T]):
+    """A task with djqueue's options; `api.options.TaskOptions` says what each means."""
+
+    # Django 6.0 gives these no defaults.
+    priority: int = 0
+    backend: str = DEFAULT_TASK_BACKEND_ALIAS
+    queue_name: str = DEFAULT_TASK_QUEUE_NAME
+    run_after: datetime | None = None
+
+    max_attempts: int | None = None
+    timeout_seconds: float | Timeout | None = Timeout.OF_BACKEND
+    retry: RetryPolicy | None = None
+    atomic: bool = False
+    isolation: Literal["read committed"] | None = None
+    dedupe_key: DedupeKey = None
+    on_conflict: Literal["ignore"] = "ignore"
+    aliases: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    keep_result: bool = True
+    delay: timedelta | None = field(default=None, repr=False)
+    """A relative `run_after`, counted by the database's clock."""
+    outside_transaction: bool = field(default=False, repr=False)
+
+    def __new__(cls, **given: Any) -> Self:
+        """Refuse options that there are not, with the nearest that there is."""
+        for name in given:
+            if name not in cls.__dataclass_fields__:
+                options.refuse(name, _where(given.get("func")), options.KNOWN)
+        return object.__new__(cls)
+
+    def __post_init__(self) -> None:
+        for name in ("aliases", "tags"):
+            values = getattr(self, name)
+            if not isinstance(values, tuple | str):
+                object.__setattr__(self, name, tuple(values))
+        AnyTask.__post_init__(self)
+        options.check(self)
+        registry.add(self)
+
+    def __reduce__(self) -> Any:
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "func"}
+        return _restore, (type(self), self.module_path, values)
+
+    def using(
+        self,
+        *,
+        priority: int | None = None,
+        queue_name: str | None = None,
+        run_after: datetime | timedelta | None = None,
+        backend: str | None = None,
+        dedupe_key: DedupeKey = None,
+        max_attempts: int | None = None,
+        timeout_seconds: float | Timeout | None = Timeout.OF_BACKEND,
+        tags: Iterable[str] | None = None,
+        outside_transaction: bool | None = None,
+        **unknown: Never,
+    ) -> Self:
+        """Return the task with other options for some calls. What is left out stays as it is.
+
+        `run_after` is a moment, or a timedelta that the database's clock counts from the enqueue.
+        `outside_transaction=True` allows to enqueue while a transaction is open on another database only.
+        """
+        for name in unknown:
+            options.refuse(name, f"{self.module_path}.using", options.PER_CALL)
+        given = {
+            "priority": priority,
+            "queue_name": queue_name,
+            "backend": backend,
+            "dedupe_key": dedupe_key,
+            "max_attempts": max_attempts,
+            "tags": tags,
+            "outside_transaction": outside_transaction,
+        }
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if timeout_seconds is not Timeout.OF_BACKEND:
+            changes["timeout_seconds"] = timeout_seconds
+        if isinstance(run_after, timedelta):
+            changes |= {"delay": run_after, "run_after": None}
+        elif run_after is not None:
+            changes |= {"delay": None, "run_after": run_after}
+        return replace(self, **changes)
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult:
+        """Write a job in the open transaction of the queue's database, in one round trip.
+
+        Raises `ArgumentsError` where the arguments do not fit or are not JSON, `TransactionError` where a transaction
+        is open on another database only.
+        """
+        backend: Any = self.get_backend()
+        if hasattr(backend, "enqueue_many"):
+            return backend.enqueue(self, args, kwargs)  # type: ignore[no-any-return]
+        return self._for_any_backend(args, kwargs)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult:
+        """Write a job; see `enqueue`."""
+        return await sync_to_async(self.enqueue, thread_sensitive=True)(*args, **kwargs)
+
+    def enqueue_many(self, rows: Iterable[tuple[Any, ...] | dict[str, Any]]) -> list[JobResult]:
+        """Write many jobs, all or none, in one statement per 1,000; return their results in the order of the rows.
+
+        A row is a tuple of positional arguments or a dict of keyword arguments.
+        """
+        backend: Any = self.get_backend()
+        if hasattr(backend, "enqueue_many"):
+            return backend.enqueue_many(self, rows)  # type: ignore[no-any-return]
+        return [self._for_any_backend(*arguments.split(self, row)) for row in rows]
+
+    async def aenqueue_many(self, rows: Iterable[tuple[Any, ...] | dict[str, Any]]) -> list[JobResult]:
+        """Write many jobs; see `enqueue_many`."""
+        return await sync_to_async(self.enqueue_many, thread_sensitive=True)(rows)
+
+    def get_result(self, result_id: str) -> JobResult:
+        """Return one of this task's jobs; raise `TaskResultDoesNotExist`, or `TaskResultMismatch` for other tasks'."""
+        return AnyTask.get_result(self, result_id)  # type: ignore[return-value]
+
+    async def aget_result(self, result_id: str) -> JobResult:
+        """Return one of this task's jobs; see `get_result`."""
+        return await AnyTask.aget_result(self, result_id)  # type: ignore[return-value]
+
+    def _for_any_backend(self, args: arguments.Args, kwargs: arguments.Kwargs) -> Any:
+        """Enqueue on a backend that is not djqueue's (in tests, say), with the same demands on the arguments."""
+        arguments.frozen(self, args, kwargs)
+        arguments.dedupe_key(self, args, kwargs)
+        task = self if self.delay is None else replace(self, delay=None, run_after=timezone.now() + self.delay)
+        return self.get_backend().enqueue(task, args, kwargs)  # type: ignore[arg-type]
+
+
+@overload
+def task(function: Callable[P, T], /) -> DjqueueTask[P, T]: ...
+@overload
+def task(
+    *, takes_context: Literal[False] = False, **given: Unpack[TaskOptions]
+) -> Callable[[Callable[P, T]], DjqueueTask[P, T]]: ...
+@overload
+def task(
+    *, takes_context: Literal[True], **given: Unpack[TaskOptions]
+) -> Callable[[Callable[Concatenate[JobContext, P], T]], DjqueueTask[P, T]]: ...
+
+
+def task(function: Any = None, /, *, takes_context: bool = False, **given: Any) -> Any:
+    """Make a task of a module-level function: `@task`, or `@task(queue_name="emails", max_attempts=5, …)`.
+
+    `api.options.TaskOptions` says what each option means.
+    """
+
+    def make(func: Callable[..., Any]) -> DjqueueTask[Any, Any]:
+        for name in given:
+            if name not in TaskOptions.__annotations__:
+                options.refuse(name, _where(func), options.KNOWN)
+        return DjqueueTask(func=func, takes_context=takes_context, **given)
+
+    return make if function is None else make(function)
+
+
+def _where(func: Any) -> str:
+    return f"@task of {getattr(func, '__module__', '?')}.{getattr(func, '__qualname__', '?')}"
+
+
+def _restore(cls: type[DjqueueTask[Any, Any]], path: str, values: dict[str, Any]) -> DjqueueTask[Any, Any]:
+    """Unpickle a task: its function is the one that the module's task of that name has."""
+    found = import_string(path)
+    if not isinstance(found, AnyTask):
+        raise ValueError(f"{path}: expected a task there, got {type(found).__name__}")
+    return cls(func=found.func, **values)

@@ -1,0 +1,180 @@
+"""The backend of Django's Tasks framework: from a task and its arguments to a row, and from an id to a result.
+
+On a job's road it stands between the task and `store.enqueue`. Invariant: a job is written in the caller's transaction
+on the queue's database, or refused at once; nothing waits for a commit hook.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
+from typing import Any
+from uuid import UUID
+
+from django.core import checks
+from django.db import OperationalError, connections, transaction
+
+from djqueue.api import arguments, registry, results
+from djqueue.api.options import Timeout
+from djqueue.api.results import JobResult
+from djqueue.api.task import DjqueueTask
+from djqueue.compat import TASKS_LOGGER, BaseTaskBackend, InvalidTask, TaskResultDoesNotExist, task_signals
+from djqueue.conf import Options
+from djqueue.exceptions import ConfigurationError, TransactionError
+from djqueue.policy.ids import uuid7
+from djqueue.store import enqueue as store
+from djqueue.store import faults
+from djqueue.store import results as store_results
+from djqueue.store.enqueue import Enqueued, NewJob
+
+_tasks_log = logging.getLogger(TASKS_LOGGER)
+
+ORDER_ADVICE = (
+    "; two transactions held dedupe keys that the other wanted, or this one runs above READ COMMITTED: enqueue keys in "
+    "one order (one enqueue_many sorts them), enqueue late in the transaction, use READ COMMITTED, or run the "
+    "transaction again"
+)
+
+
+class DjqueueBackend(BaseTaskBackend):
+    """Keeps jobs in PostgreSQL, in the database that `OPTIONS["database"]` names."""
+
+    task_class = DjqueueTask
+    supports_defer = True
+    supports_async_task = True
+    supports_get_result = True
+    supports_priority = True
+
+    def __init__(self, alias: str, params: dict[str, Any]) -> None:
+        super().__init__(alias, params)
+        self._parsed, self.problems = Options.parse(self.options)
+
+    @cached_property
+    def djqueue_options(self) -> Options:
+        """The backend's options; raises `ConfigurationError` with all problems where there are any."""
+        if self.problems:
+            said = "\n".join(f"- {problem}" for problem in self.problems)
+            raise ConfigurationError(f"TASKS[{self.alias!r}]['OPTIONS']:\n{said}")
+        return self._parsed
+
+    @property
+    def task_modules(self) -> tuple[str, ...]:
+        """Modules with tasks besides those of the installed apps."""
+        return self._parsed.task_modules
+
+    def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> JobResult:
+        """Write one job in the open transaction of the queue's database: one statement."""
+        options = self._ready_for(task)
+        job = self._new_job(task, args, kwargs, options)
+        try:
+            answer = store.enqueue(options.database, job)
+        except OperationalError as error:
+            raise _advised(error, job.dedupe_key) from error
+        return self._enqueued(task, job, answer)
+
+    def enqueue_many(self, task: Any, rows: Iterable[object]) -> list[JobResult]:
+        """Write many jobs, all or none; answer in the order of the rows."""
+        options = self._ready_for(task)
+        jobs = [self._new_job(task, *arguments.split(task, row), options) for row in rows]
+        order = sorted(range(len(jobs)), key=lambda i: (jobs[i].dedupe_key is None, jobs[i].dedupe_key or ""))
+        try:
+            with _together(options.database, len(jobs)):
+                answers = list(store.enqueue_many(options.database, (jobs[i] for i in order)))
+        except OperationalError as error:
+            raise _advised(error, next((job.dedupe_key for job in jobs), None)) from error
+        by_place = dict(zip(order, answers, strict=True))
+        return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
+
+    def get_result(self, result_id: str) -> JobResult:
+        """Return the job with this id, wherever it is; raise `TaskResultDoesNotExist` where there is none."""
+        id_ = _parsed_id(result_id)
+        job = store_results.find(self.djqueue_options.database, [id_]).get(id_)
+        if job is None:
+            raise TaskResultDoesNotExist(result_id)
+        return results.found(_task_of(job.task_name, result_id), job, self.alias)
+
+    def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
+        """Report every problem of this backend's options; `djqueue.checks` looks at the rest."""
+        for problem in self.problems:
+            yield checks.Error(f"TASKS[{self.alias!r}]['OPTIONS']: {problem}.", id="djqueue.E001", obj=None)
+
+    def _ready_for(self, task: Any) -> Options:
+        """Refuse what can't be enqueued now; return the options."""
+        options = self.djqueue_options
+        if not isinstance(task, DjqueueTask):
+            raise InvalidTask(
+                f"{task.module_path}: expected a task of a djqueue backend, got one that was declared for another "
+                "backend, which workers would not know; declare it with djqueue.task, or with this backend"
+            )
+        self.validate_task(task)
+        if not task.outside_transaction and not connections[options.database].in_atomic_block:
+            _refuse_other_transaction(task, options.database)
+        return options
+
+    def _new_job(self, task: Any, args: arguments.Args, kwargs: arguments.Kwargs, options: Options) -> NewJob:
+        timeout = task.timeout_seconds
+        return NewJob(
+            id=uuid7(),
+            queue_name=task.queue_name,
+            task_name=task.module_path,
+            args=arguments.frozen(task, args, kwargs, options.max_args_bytes),
+            priority=task.priority,
+            run_at=task.run_after,
+            delay_seconds=0 if task.delay is None else task.delay.total_seconds(),
+            dedupe_key=arguments.dedupe_key(task, args, kwargs),
+            max_attempts=task.max_attempts or options.max_attempts,
+            timeout_seconds=options.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
+            options=json.dumps({"tags": task.tags}) if task.tags else "{}",
+        )
+
+    def _enqueued(self, task: Any, job: NewJob, answer: Enqueued) -> JobResult:
+        result = results.fresh(task, answer, job.args, self.alias)
+        signal = task_signals.task_enqueued
+        # The framework's own receiver writes a debug line; nobody else listens as a rule.
+        if answer.created and (len(signal.receivers) > 1 or _tasks_log.isEnabledFor(logging.DEBUG)):
+            signal.send(sender=type(self), task_result=result)
+        return result
+
+
+def _refuse_other_transaction(task: Any, alias: str) -> None:
+    """Raise where a transaction is open on other databases only: it would not contain the job."""
+    for other in connections.all(initialized_only=True):
+        if other.in_atomic_block:
+            raise TransactionError(
+                f"{task.module_path}: a transaction is open on {other.alias!r}, but jobs are written to {alias!r}, so "
+                f"that the job would stay if the transaction were rolled back; open the transaction on {alias!r} as "
+                f"well (or keep djqueue's tables in {other.alias!r}), or say .using(outside_transaction=True)"
+            )
+
+
+def _together(alias: str, count: int) -> AbstractContextManager[Any]:
+    """One transaction, where one statement does not do."""
+    return transaction.atomic(using=alias, savepoint=False) if count > store.CHUNK else nullcontext()
+
+
+def _advised(error: OperationalError, key: str | None) -> OperationalError:
+    """The error, with advice where enqueues with dedupe keys got in each other's way."""
+    if key is None or not faults.should_repeat(error):
+        return error
+    return OperationalError(f"{str(error).rstrip()}{ORDER_ADVICE}")
+
+
+def _parsed_id(result_id: object) -> UUID:
+    try:
+        return result_id if isinstance(result_id, UUID) else UUID(result_id)  # type: ignore[arg-type]
+    except (ValueError, TypeError, AttributeError):
+        raise TaskResultDoesNotExist(result_id) from None
+
+
+def _task_of(name: str, result_id: object) -> Any:
+    task = registry.get(name)
+    if task is None:
+        registry.load()
+        task = registry.get(name)
+    if task is None:
+        raise TaskResultDoesNotExist(
+            f"{result_id}: the job exists, but this process knows no task {name!r}; import its module, name it in the "
+            "option task_modules, or give the renamed task the alias"
+        )
+    return task
