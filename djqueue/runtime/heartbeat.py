@@ -87,6 +87,8 @@ class Heartbeat:
         if back:
             lease.release(self._alias, back)
         if not page.get(REPLACE):
-            log.error("worker makes no progress, it is replaced worker=%s jobs_given_back=%d", page.worker_id, len(back))
+            log.error(
+                "worker makes no progress, it is replaced worker=%s jobs_given_back=%d", page.worker_id, len(back)
+            )
             page.set(REPLACE, 1)
             self._wake_parent()
