@@ -10,13 +10,15 @@ Invariant: the database's clock decides what is due, and one bad entry shows its
 import logging
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from djqueue.policy.cron import CronExpression, missed, next_fire
 from djqueue.runtime.leader import LeaderDuty
 from djqueue.store import cron, faults
 from djqueue.store.cron import Entry
-from djqueue.store.enqueue import NewJob
+
+Enqueue = Callable[[], UUID]
 
 log = logging.getLogger("djqueue")
 
@@ -32,11 +34,11 @@ class CronDuty:
 
     name = "cron"
 
-    def __init__(self, alias: str, leader: LeaderDuty, job_for: Callable[[Entry], NewJob]) -> None:
-        """`job_for` makes the job of an entry, or raises what is wrong with the entry, in words."""
+    def __init__(self, alias: str, leader: LeaderDuty, prepare: Callable[[Entry], Enqueue]) -> None:
+        """`prepare` returns what enqueues an entry's job, or raises what is wrong with the entry, in words."""
         self._alias = alias
         self._leader = leader
-        self._job_for = job_for
+        self._prepare = prepare
         self._seen: dict[int, str] = {}
 
     def tick(self) -> float:
@@ -76,7 +78,7 @@ class CronDuty:
             self._settle(entry, None, _said(error))
             return
         try:
-            job = self._job_for(entry)
+            enqueue = self._prepare(entry)
         except Exception as error:
             # The plan stays: an entry that a later release knows fires once it is there.
             self._settle(entry, entry.next_fire_at if due else upcoming, _said(error))
@@ -84,18 +86,20 @@ class CronDuty:
         if due is None:
             self._settle(entry, upcoming, "")
         else:
-            self._fire(entry, due, upcoming, job)
+            self._fire(entry, due, upcoming, enqueue)
 
-    def _fire(self, entry: Entry, due: datetime, upcoming: datetime, job: NewJob) -> None:
+    def _fire(self, entry: Entry, due: datetime, upcoming: datetime, enqueue: Enqueue) -> None:
         try:
-            job_id = cron.fire(self._alias, entry, due, upcoming, job)
+            job_id = cron.fire(self._alias, entry, due, upcoming, enqueue)
         except faults.ERRORS as error:
             if not faults.sqlstate(error).startswith(("22", "23")):
                 raise
             self._settle(entry, entry.next_fire_at, f"the job can't be written: {faults.words(error)}")
-            return
-        if job_id is not None:
-            log.info("cron entry fired name=%s fire_at=%s job=%s", entry.name, due.isoformat(), job_id)
+        except Exception as error:
+            self._settle(entry, entry.next_fire_at, _said(error))
+        else:
+            if job_id is not None:
+                log.info("cron entry fired name=%s fire_at=%s job=%s", entry.name, due.isoformat(), job_id)
 
     def _settle(self, entry: Entry, next_fire_at: datetime | None, error: str) -> None:
         if (next_fire_at, error) == (entry.next_fire_at, entry.last_error):

@@ -1,6 +1,6 @@
 """Who leads among the keepers.
 
-     every keeper ── asks every 3 s for a lease of 10 s ──► leads: cron, pruner, summary and vacuum do their work
+     every keeper ── asks every 3 s for a lease of 10 s ──► leads: the leader's duties do their work
                                                         └─► does not: their ticks do nothing
 
 Invariant: a keeper believes that it leads for a shorter time than the lease that it was given, counted from before it
@@ -15,27 +15,33 @@ from djqueue.store import leader
 
 log = logging.getLogger("djqueue")
 
-LEASE_NAME = "djqueue"
+HOUSE = "djqueue"
+"""The lease of whoever keeps house."""
+
+CRON = "cron"
+"""The lease of whoever fires cron entries: one of its own, since a supervisor may be told not to."""
+
 LEASE_SECONDS = 10.0
 RENEW_SECONDS = 3.0
 MARGIN_SECONDS = 1.0
 
 
 class LeaderDuty:
-    """Takes and renews the leader lease."""
-
-    name = "leader"
+    """Takes and renews a leader lease."""
 
     def __init__(
         self,
         alias: str,
         holder: str,
+        lease_name: str = HOUSE,
         *,
         lease_seconds: float = LEASE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self.name = f"{lease_name} leader"
         self._alias = alias
         self._holder = holder
+        self._lease_name = lease_name
         self._lease_seconds = lease_seconds
         self._clock = clock
         self._trusted_until = float("-inf")
@@ -54,23 +60,23 @@ class LeaderDuty:
     def tick(self) -> float:
         """Ask for the lease."""
         asked_at = self._clock()
-        lead = leader.acquire(self._alias, LEASE_NAME, self._holder, self._lease_seconds)
+        lead = leader.acquire(self._alias, self._lease_name, self._holder, self._lease_seconds)
         if lead is None:
             self._lose()
         else:
             self._trusted_until = asked_at + self._lease_seconds - MARGIN_SECONDS
             if lead.term != self._term:
                 self._term = lead.term
-                log.info("leader lease taken holder=%s term=%d", self._holder, lead.term)
+                log.info("leader lease taken lease=%s holder=%s term=%d", self._lease_name, self._holder, lead.term)
         return RENEW_SECONDS
 
     def end(self) -> None:
         """Give the lease back, so that another keeper leads at once."""
         if self._trusted_until > float("-inf"):
             self._trusted_until = float("-inf")
-            leader.release(self._alias, LEASE_NAME, self._holder)
+            leader.release(self._alias, self._lease_name, self._holder)
 
     def _lose(self) -> None:
         if self._trusted_until > float("-inf"):
-            log.info("leader lease lost holder=%s term=%d", self._holder, self._term)
+            log.info("leader lease lost lease=%s holder=%s term=%d", self._lease_name, self._holder, self._term)
         self._trusted_until = float("-inf")

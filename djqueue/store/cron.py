@@ -8,11 +8,12 @@ memory of a name only rises, (name, fire time) is unique, and the entry is locke
 that an edit, a switch-off or a deletion counts from its commit.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from djqueue.store import db, enqueue
+from djqueue.store import db
 
 PRUNE_BATCH = 5_000
 
@@ -67,11 +68,11 @@ with raised as (
     insert into djqueue_cron_memory as m (name, last_fire_at) values (%(name)s, %(fire_at)s::timestamptz)
     on conflict (name) do update set last_fire_at = greatest(m.last_fire_at, excluded.last_fire_at)
     where m.last_fire_at < excluded.last_fire_at returning name)
-insert into djqueue_cron_fire (name, fire_at, fired_at, job_id)
-select name, %(fire_at)s::timestamptz, clock_timestamp(), %(job_id)s::uuid from raised
+insert into djqueue_cron_fire (name, fire_at, fired_at)
+select name, %(fire_at)s::timestamptz, clock_timestamp() from raised
 on conflict (name, fire_at) do nothing returning id
 """
-# The task's dedupe key was taken: the fire is answered by the unfinished job that holds it.
+# Where the task's dedupe key is taken, this is the unfinished job that holds it.
 ANSWERED_BY = "update djqueue_cron_fire set job_id = %(job_id)s::uuid where id = %(id)s"
 
 # Ids grow with time: the first few by id are the oldest, and no index on fired_at is needed.
@@ -101,22 +102,22 @@ def settle(alias: str, entry: Entry, next_fire_at: datetime | None, error: str =
 
 
 def fire(
-    alias: str, entry: Entry, fire_at: datetime, next_fire_at: datetime | None, job: enqueue.NewJob
+    alias: str, entry: Entry, fire_at: datetime, next_fire_at: datetime | None, enqueue: Callable[[], UUID]
 ) -> UUID | None:
     """Fire for one nominal time, in a transaction of its own; return the job's id.
 
+    `enqueue` writes the job in that transaction and returns its id; what it raises undoes the fire.
     None: the entry is no longer the one that was read, or its name has fired for this time or a later one before.
     """
     with db.one_transaction(alias):
         if not settle(alias, entry, next_fire_at):
             return None
-        fired = db.rows(alias, FIRE, {"name": entry.name, "fire_at": fire_at, "job_id": job.id})
+        fired = db.rows(alias, FIRE, {"name": entry.name, "fire_at": fire_at})
         if not fired:
             return None
-        answer = enqueue.enqueue(alias, job)
-        if not answer.created:
-            db.rows(alias, ANSWERED_BY, {"id": fired[0][0], "job_id": answer.id})
-        return answer.id
+        job_id = enqueue()
+        db.rows(alias, ANSWERED_BY, {"id": fired[0][0], "job_id": job_id})
+        return job_id
 
 
 def prune_fires(alias: str, keep_days: int = 90) -> int:

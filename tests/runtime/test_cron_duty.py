@@ -3,7 +3,8 @@
 import ast
 import inspect
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 from types import ModuleType
 from uuid import UUID
@@ -17,7 +18,7 @@ from djqueue.runtime.cron import CronDuty
 from djqueue.runtime.leader import LeaderDuty
 from djqueue.store import cron, db, history, leader, stats
 from djqueue.store.cron import Entry
-from djqueue.store.enqueue import NewJob
+from djqueue.store.enqueue import NewJob, enqueue
 from tests.helpers import raw_connection
 from tests.live import LiveDatabase
 from tests.runtime.keepers import connection_of, end_lease, keeper
@@ -36,20 +37,21 @@ def lead(connection_kind: str) -> LeaderDuty:
     return keeper("keeper a")
 
 
-def job_for(entry: Entry) -> NewJob:
-    """A builder that knows every task but `missing`."""
+def prepare(entry: Entry) -> Callable[[], UUID]:
+    """Knows every task but `missing`."""
     if entry.task_name == "missing":
         raise ValueError("task: expected a task that this project has, got 'missing'")
-    return NewJob(
+    job = NewJob(
         id=uuid7(),
         queue_name=entry.queue_name or "default",
         task_name=entry.task_name,
         args=f'{{"args": {entry.args}, "kwargs": {entry.kwargs}}}',
     )
+    return lambda: enqueue("default", job).id
 
 
 def cron_of(lead: LeaderDuty) -> CronDuty:
-    return CronDuty("default", lead, job_for)
+    return CronDuty("default", lead, prepare)
 
 
 def database_now() -> datetime:
@@ -287,13 +289,29 @@ def test_r22_an_entry_whose_task_comes_with_the_next_release_fires_then(lead: Le
     cron_of(lead).tick()
     assert plan()[0] == minutes_ago(5)
 
-    def knows_more(entry: Entry) -> NewJob:
-        return NewJob(id=uuid7(), queue_name="default", task_name=entry.task_name, args="{}")
-
-    CronDuty("default", lead, knows_more).tick()
+    CronDuty("default", lead, lambda entry: prepare(replace(entry, task_name="noop"))).tick()
 
     assert len(jobs()) == 1
     assert plan()[1] == ""
+
+
+def test_what_goes_wrong_while_the_job_is_written_is_the_entrys_own_error(lead: LeaderDuty) -> None:
+    """A receiver of `task_enqueued` may raise anything."""
+    due = minutes_ago(0)
+    create("bad", planned=due)
+    create("good", planned=due)
+
+    def fails(entry: Entry) -> Callable[[], UUID]:
+        def enqueue_badly() -> UUID:
+            prepare(entry)()
+            raise RuntimeError("the receiver fell over")
+
+        return enqueue_badly if entry.name == "bad" else prepare(entry)
+
+    CronDuty("default", lead, fails).tick()
+
+    assert plan("bad") == (due, "the receiver fell over")
+    assert (fired("bad"), fired("good"), len(jobs())) == ([], [due], 1)
 
 
 def test_an_unknown_task_is_told_before_the_entry_is_due(lead: LeaderDuty) -> None:

@@ -104,6 +104,16 @@ def test_a_keeper_that_never_led_takes_nothing_from_the_leader(lead: LeaderDuty,
     assert not follower.leads
 
 
+def test_who_keeps_house_need_not_fire_cron_entries(lead: LeaderDuty) -> None:
+    """A supervisor that was started without cron must not keep the others from it."""
+    second = LeaderDuty("default", "keeper b", leader_duty.CRON)
+
+    second.tick()
+
+    assert lead.leads
+    assert second.leads
+
+
 def test_a_routine_that_stops_lets_its_duties_end(live_database: LiveDatabase) -> None:
     first = LeaderDuty("default", "keeper a")
     routine = Routine("leading", "default", [first], prepared=True, on_fatal=pytest.fail)
@@ -112,7 +122,7 @@ def test_a_routine_that_stops_lets_its_duties_end(live_database: LiveDatabase) -
     routine.stop()
     assert routine.join(5)
 
-    assert leader.acquire("default", leader_duty.LEASE_NAME, "keeper b", 10) == leader.Lead(term=2)
+    assert leader.acquire("default", leader_duty.HOUSE, "keeper b", 10) == leader.Lead(term=2)
 
 
 def test_a_routine_survives_errors_of_psycopg_itself(live_database: LiveDatabase) -> None:

@@ -11,7 +11,7 @@ from django.db import Error, connections, transaction
 
 from djqueue.policy.ids import uuid7
 from djqueue.store import cron, db
-from djqueue.store.enqueue import NewJob
+from djqueue.store.enqueue import NewJob, enqueue
 from tests.helpers import eventually, raw_connection
 
 pytestmark = pytest.mark.usefixtures("live_database")
@@ -34,8 +34,9 @@ def entry(name: str = "nightly") -> cron.Entry:
     return next(entry for entry in cron.entries("default") if entry.name == name)
 
 
-def job(queue_name: str = "default", dedupe_key: str | None = None) -> NewJob:
-    return NewJob(id=uuid7(), queue_name=queue_name, task_name="noop", args="{}", dedupe_key=dedupe_key)
+def job(queue_name: str = "default", dedupe_key: str | None = None) -> Callable[[], UUID]:
+    new = NewJob(id=uuid7(), queue_name=queue_name, task_name="noop", args="{}", dedupe_key=dedupe_key)
+    return lambda: enqueue("default", new).id
 
 
 def fire(found: cron.Entry, fire_at: datetime = NINE, next_fire_at: datetime = TEN) -> UUID | None:

@@ -1,0 +1,30 @@
+"""What every keeper does as a candidate for leadership: the duties of the leader, grouped by thread and connection.
+
+Leases are renewed beside cron, which is quick; pruning and counting, which may take a second, and VACUUM, which may
+take many, have threads of their own.
+"""
+
+from djqueue.runtime.cron import CronDuty
+from djqueue.runtime.cron_jobs import CronJobs
+from djqueue.runtime.duty import Duty
+from djqueue.runtime.housekeeping import PrunerDuty, SummaryDuty, VacuumDuty
+from djqueue.runtime.leader import CRON, HOUSE, LeaderDuty
+from djqueue.runtime.plan import Plan
+
+
+def routines(plan: Plan) -> list[tuple[str, list[Duty]]]:
+    """Return the duties by the name of their routine."""
+    alias = plan.alias
+    house = LeaderDuty(alias, plan.supervisor_id, HOUSE)
+    return [
+        ("leading", [house, *_cron(plan)]),
+        ("housekeeping", [PrunerDuty(alias, plan.options, house), SummaryDuty(alias, house)]),
+        ("vacuum", [VacuumDuty(alias, house)]),
+    ]
+
+
+def _cron(plan: Plan) -> list[Duty]:
+    if not plan.cron:
+        return []
+    leader = LeaderDuty(plan.alias, plan.supervisor_id, CRON)
+    return [leader, CronDuty(plan.alias, leader, CronJobs(plan.backend))]

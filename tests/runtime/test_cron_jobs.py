@@ -1,0 +1,141 @@
+"""From a cron entry to its job, with the shop's own tasks, and the keeper's routines as a whole."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from djqueue.api import registry
+from djqueue.compat import task_backends, task_signals
+from djqueue.conf import Options
+from djqueue.policy.weights import QueueSelection
+from djqueue.runtime import leading
+from djqueue.runtime.cron_jobs import CronJobs
+from djqueue.runtime.duty import Routine
+from djqueue.runtime.plan import Plan
+from djqueue.store import db
+from djqueue.store.cron import Entry
+from tests.helpers import eventually
+from tests.live import LiveDatabase
+from tests.runtime.keepers import connection_of
+
+
+@pytest.fixture(autouse=True, params=["django", "adopted"])
+def connection_kind(request: pytest.FixtureRequest, live_database: LiveDatabase) -> Iterator[str]:
+    """Duties run on adopted connections; commands may run them on Django's."""
+    registry.load()
+    with connection_of(request.param) as kind:
+        yield kind
+
+
+def entry(task: str = "noop", args: Any = (), kwargs: Any = None, queue_name: str = "") -> Entry:
+    return Entry(
+        id=1,
+        version="1",
+        name="entry",
+        schedule="* * * * *",
+        timezone="UTC",
+        task_name=f"testproject.shop.tasks.{task}",
+        queue_name=queue_name,
+        args=json.dumps(args),
+        kwargs=json.dumps({} if kwargs is None else kwargs),
+        next_fire_at=None,
+        last_fire_at=None,
+        last_error="",
+        now=datetime(2026, 3, 1, tzinfo=UTC),
+    )
+
+
+def test_a_job_has_the_options_of_its_task() -> None:
+    id_ = CronJobs("default")(entry("call_partner", kwargs={"order_id": 7}))()
+
+    assert db.rows(
+        "default",
+        "select id, task_name, queue_name, max_attempts, args->'kwargs' = '{\"order_id\": 7}', state from djqueue_job",
+    ) == [(id_, "testproject.shop.tasks.call_partner", "partner", 5, True, "ready")]
+
+
+def test_an_entry_may_name_another_queue() -> None:
+    CronJobs("default")(entry("make_thumbnail", ["a.png"], queue_name="default"))()
+
+    assert db.rows("default", "select queue_name, priority, timeout_seconds from djqueue_job") == [("default", -10, 60)]
+
+
+def test_enqueueing_sends_djangos_signal() -> None:
+    """R27."""
+    heard: list[str] = []
+
+    def receive(sender: object, task_result: Any, **kwargs: object) -> None:
+        heard.append(task_result.id)
+
+    task_signals.task_enqueued.connect(receive)
+    try:
+        id_ = CronJobs("default")(entry())()
+    finally:
+        task_signals.task_enqueued.disconnect(receive)
+
+    assert heard == [str(id_)]
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        (entry("nop"), "did you mean 'testproject.shop.tasks.noop'"),
+        (entry(args={"number": 1}), "args: expected a JSON list"),
+        (entry(kwargs=[1]), "kwargs: expected a JSON object"),
+        (entry(args=[1, 2]), "expected noop"),
+        (entry(kwargs={"colour": 1}), "expected noop"),
+        (entry(queue_name="nowhere"), "nowhere"),
+        (entry(args=["x" * 1_000_001]), "bytes"),
+    ],
+)
+def test_r17_what_is_wrong_is_said_before_anything_is_written(bad: Entry, said: str) -> None:
+    with pytest.raises(Exception, match=said):
+        CronJobs("default")(bad)
+
+
+def plan(*, cron: bool = True) -> Plan:
+    options: Options = task_backends["default"].djqueue_options
+    return Plan(
+        backend="default",
+        options=options,
+        selection=QueueSelection.parse("*"),
+        known_queues=("default",),
+        cron=cron,
+    )
+
+
+def test_a_keepers_routines_fire_a_due_entry_and_write_the_figures(live_database: LiveDatabase) -> None:
+    db.rows(
+        "default",
+        "insert into djqueue_cron_entry (name, schedule, task_name, next_fire_at, changed_at) values "
+        "('entry', '* * * * *', 'testproject.shop.tasks.noop', date_trunc('minute', now()), now())",
+    )
+    running = [
+        Routine(name, "default", duties, prepared=True, on_fatal=pytest.fail)
+        for name, duties in leading.routines(plan())
+    ]
+    for routine in running:
+        routine.start()
+    try:
+        eventually(lambda: db.rows("default", "select count(*) from djqueue_job") == [(1,)], within=10)
+        eventually(
+            lambda: db.rows("default", "select summary_at is not null from djqueue_queue") == [(True,)], within=10
+        )
+    finally:
+        for routine in running:
+            routine.stop()
+
+    assert all(routine.join(5) for routine in running)
+    assert db.rows("default", "select name, holder from djqueue_leader order by name") == [
+        ("cron", ""),
+        ("djqueue", ""),
+    ]
+
+
+def test_a_supervisor_without_cron_does_not_ask_to_lead_it() -> None:
+    names = [duty.name for _, duties in leading.routines(plan(cron=False)) for duty in duties]
+
+    assert names == ["djqueue leader", "pruner", "summary", "vacuum"]
