@@ -6,7 +6,7 @@ bound by the server and prepared, and a transaction can be sent as one pipeline.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import psycopg
@@ -34,7 +34,7 @@ def rows_or_overflow(alias: str, sql: str, overflow_sql: str, params: Params) ->
     """Run a statement that writes history; where the day has no partition, run the other one in its place, whatever
     transaction is open."""
     try:
-        with one_transaction(alias):
+        with one_transaction(alias) if _in_transaction(alias) else nullcontext():
             return rows(alias, sql, params)
     except faults.ERRORS as error:
         if not faults.is_missing_partition(error):
@@ -103,6 +103,14 @@ def one_transaction(alias: str) -> Iterator[None]:
     else:
         with transaction.atomic(using=alias):
             yield
+
+
+def _in_transaction(alias: str) -> bool:
+    connection: Any = connections[alias]
+    raw: psycopg.Connection[Any] | None = connection.connection
+    if raw is None or connection.in_atomic_block or not raw.autocommit:
+        return raw is not None
+    return raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
 
 
 def _raw(alias: str) -> psycopg.Connection[Any]:

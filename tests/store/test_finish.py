@@ -3,11 +3,13 @@
 import json
 import random
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
+import psycopg
 import pytest
-from django.db import Error, transaction
+from django.db import transaction
 
 from djqueue.store import db, faults, finish, lease, operate
 from djqueue.store.claim import Claimed
@@ -389,28 +391,32 @@ def no_partition(committed: None) -> None:
     db.rows(ALIAS, "drop table djqueue_history_of_the_test")
 
 
-def test_without_a_partition_an_ack_says_so_and_the_overflow_takes_it(no_partition: None) -> None:
+def test_without_a_partition_a_pipelined_ack_says_so_and_changes_nothing(no_partition: None) -> None:
     one = add_one()
     job = take_one()
 
-    with pytest.raises(Error) as caught:
-        ack(job)
+    with pytest.raises(psycopg.Error) as caught:
+        finish.start_ack(ALIAS, [Ack(job.id, job.lease_token, 2.0, 3.0, "null")], 4.0)
+
     assert faults.is_missing_partition(caught.value)
     assert row(one) == "leased"
 
-    assert finish.ack(ALIAS, [Ack(job.id, job.lease_token, 2.0, 1.0, "5")], overflow=True) == {one}
-    assert row(one, "outcome, result::text, lease_token", "history_overflow") == ("succeeded", "5", job.lease_token)
-    assert lease.look(ALIAS, [lease_of(job)]) == {one: "done"}
 
+@pytest.mark.parametrize("inside", [False, True], ids=["alone", "in a transaction"])
+@pytest.mark.parametrize("kind", ["django", "adopted"])
+def test_without_a_partition_the_overflow_takes_what_has_ended(no_partition: None, kind: str, inside: bool) -> None:
+    first, second = add(2)
+    done, cancelled = take(2)
+    if kind == "adopted":
+        db.adopt(ALIAS, prepared=True)
 
-def test_without_a_partition_the_overflow_takes_what_was_cancelled(no_partition: None) -> None:
-    one = add_one()
-    job = take_one()
+    with db.one_transaction(ALIAS) if inside else nullcontext():
+        assert ack(done, result="5") == {first}
+        assert fail(cancelled, cancel=True) == {second: "cancelled"}
 
-    [ended] = finish.fail(ALIAS, [failure(job, cancel=True)], overflow=True)
-
-    assert ended.state == "cancelled"
-    assert row(one, "outcome", "history_overflow") == "cancelled"
+    assert row(first, "outcome, result::text, lease_token", "history_overflow") == ("succeeded", "5", done.lease_token)
+    assert row(second, "outcome", "history_overflow") == "cancelled"
+    assert lease.look(ALIAS, [lease_of(done)]) == {first: "done"}
 
 
 def test_without_a_partition_retries_and_deaths_go_on(no_partition: None) -> None:

@@ -341,6 +341,17 @@ def test_an_empty_claim_touches_a_handful_of_pages() -> None:
     assert pages(plan) < 10
 
 
+def test_a_promotion_that_finds_little_due_does_not_walk_all_that_wait() -> None:
+    """Its moment must be one that an index scan can end at."""
+    db.rows(ALIAS, "delete from djqueue_job where state = 'scheduled' and run_at < clock_timestamp()")
+
+    plan = explained(recover.PROMOTE, {}, MEASURED)
+    [scan] = [node for node in nodes(plan) if node.get("Index Name") == DUE]
+
+    assert "run_at" in scan["Index Cond"]
+    assert scan["Actual Rows"] < 20
+
+
 def test_heartbeats_change_no_index() -> None:
     """`lease_until` and `started_at` stand in none, so an extension stays within its page (HOT)."""
     held = leases(20, "lease_token % 100 = 0")
