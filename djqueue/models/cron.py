@@ -57,3 +57,6 @@ class CronFire(models.Model):
         default_permissions = ("view",)
         verbose_name = "cron fire"
         constraints = [models.UniqueConstraint(name="djqueue_cron_fire_once", fields=["name", "fire_at"])]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.fire_at}"

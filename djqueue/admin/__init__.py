@@ -1,0 +1,21 @@
+"""The plain admin: what is queued, running, done, dead and planned, and what people may do about it.
+
+Django's admin discovers this package by its name. Lists never count a whole table and never read payloads; every
+action goes through the store, which guards it by the state that the row has at that moment.
+"""
+
+from djqueue.admin.cron import CronEntryAdmin, CronFireAdmin
+from djqueue.admin.ended import DeadLetterAdmin, HistoryAdmin
+from djqueue.admin.fleet import WorkerAdmin
+from djqueue.admin.jobs import JobAdmin
+from djqueue.admin.queues import QueueAdmin
+
+__all__ = [
+    "CronEntryAdmin",
+    "CronFireAdmin",
+    "DeadLetterAdmin",
+    "HistoryAdmin",
+    "JobAdmin",
+    "QueueAdmin",
+    "WorkerAdmin",
+]

@@ -1,0 +1,103 @@
+"""Unfinished jobs: look at them, start a waiting one early, cancel."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+
+from djqueue.admin import actions, show
+from djqueue.admin.actions import GONE, Answer
+from djqueue.admin.filters import QueueFilter, StateFilter
+from djqueue.admin.jobpages import JobPage
+from djqueue.admin.payload import errors_field, payload_field
+from djqueue.models import Job
+from djqueue.states import State
+from djqueue.store import operate
+from djqueue.store.operate import CancelAnswer
+
+RETRIED = Answer("will start as soon as a worker is free", changed=True)
+NOT_WAITING = {
+    State.LEASED: Answer("running"),
+    State.READY: Answer("ready already"),
+    State.PARKED: Answer("parked"),
+    State.SCHEDULED: Answer("scheduled anew meanwhile"),
+}
+CANCELS = {
+    CancelAnswer.CANCELLED: Answer("cancelled", changed=True),
+    CancelAnswer.ASKED: Answer("running and asked to stop", changed=True),
+    CancelAnswer.GONE: GONE,
+}
+
+
+@admin.register(Job)
+class JobAdmin(JobPage):
+    """The live table."""
+
+    payload = ("args", "errors", "progress", "checkpoint", "options")
+    list_display = ("id", "task_name", "queue_name", "state_words", "tries", "priority", "runs_at", "was_started")
+    list_filter = (StateFilter, QueueFilter)
+    actions = ("retry_now", "cancel")
+    buttons = ("retry_now", "cancel")
+    fieldsets = (
+        (None, {"fields": ("id", "task_name", "queue_name", "state_words", "priority", "tenant_id")}),
+        ("When", {"fields": ("was_created", "runs_at", "was_started", "leased_until", "cancel_asked")}),
+        (
+            "Attempts",
+            {"fields": ("tries", "interruptions", "runs", "timeout_seconds", "suspect", "leased_by", "workers")},
+        ),
+        ("Keys", {"fields": ("dedupe_key", "ordering_key", "on_dead", "lane", "parked_for", "lease_token")}),
+        (
+            "Payload",
+            {"fields": ("args_shown", "errors_shown", "progress_shown", "checkpoint_shown", "options_shown")},
+        ),
+    )
+
+    tries = show.attempts_column
+    was_created = show.moment_column("created_at", "created")
+    runs_at = show.moment_column("run_at", "runs from")
+    was_started = show.moment_column("started_at", "started")
+    leased_until = show.moment_column("lease_until", "leased until")
+    cancel_asked = show.moment_column("cancel_requested_at", "asked to cancel")
+    workers = show.list_column("worker_ids", "workers")
+    args_shown = payload_field("args", "arguments")
+    errors_shown = errors_field
+    progress_shown = payload_field("progress", "progress")
+    checkpoint_shown = payload_field("checkpoint", "checkpoint")
+    options_shown = payload_field("options", "options")
+
+    @admin.display(description="state")
+    def state_words(self, job: Job) -> str:
+        """Where the job stands."""
+        return show.state_of(job)
+
+    def has_retry_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may start waiting jobs early."""
+        return request.user.has_perm("djqueue.retry_job")
+
+    def has_cancel_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may cancel jobs."""
+        return request.user.has_perm("djqueue.cancel_job")
+
+    @admin.action(permissions=["retry"], description="Retry now")
+    def retry_now(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Make scheduled jobs claimable at once."""
+        return actions.run(self, request, queryset, "Retry now", _retry_now)
+
+    @admin.action(permissions=["cancel"], description="Cancel")
+    def cancel(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Cancel jobs that wait, and ask those that run to stop."""
+        return actions.run(self, request, queryset, "Cancel", _cancel)
+
+
+def _retry_now(alias: str, ids: Sequence[UUID]) -> Mapping[UUID, Answer]:
+    done = set(operate.retry_now(alias, ids))
+    others = Job.objects.using(alias).filter(pk__in=set(ids) - done).values_list("pk", "state")
+    refused = {id_: NOT_WAITING[State(state)] for id_, state in others}
+    return {id_: RETRIED if id_ in done else refused.get(id_, GONE) for id_ in ids}
+
+
+def _cancel(alias: str, ids: Sequence[UUID]) -> Mapping[UUID, Answer]:
+    return {id_: CANCELS[answer] for id_, answer in operate.cancel(alias, ids).items()}

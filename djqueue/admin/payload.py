@@ -1,0 +1,119 @@
+"""The payload of one job on its own page: arguments, results, errors with tracebacks, for those who may see them.
+
+The server prints and cuts the JSON, so that a value of any size or depth costs a page neither memory nor an error.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from django.contrib import admin
+from django.db.models import F, Func, Model, TextField
+from django.db.models.functions import Left, Length
+from django.utils.html import format_html, format_html_join
+
+MOST_SHOWN = 20_000
+MOST_ERRORS = 400_000
+HIDDEN = "(hidden: needs the permission “Can see arguments, results and tracebacks”)"
+
+_READ = "_djqueue_payload"
+_MAY = "_djqueue_may_see"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One column as JSON text, as much of it as was read; `length` is that of the whole."""
+
+    text: str
+    length: int
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it goes on."""
+        return self.length > len(self.text)
+
+
+def let_see(obj: Model, may: bool) -> None:
+    """Note on a row whether its payload may be shown to the user of this request."""
+    setattr(obj, _MAY, may)
+
+
+def payload_field(field: str, label: str) -> Callable[[Any, Any], Any]:
+    """Return a read-only field that shows a JSON column of the row, or that it is hidden."""
+
+    @admin.display(description=label)
+    def shown(self: Any, obj: Model) -> str | None:
+        piece = _piece(self.payload, obj, field)
+        return piece if isinstance(piece, str | None) else _pre(piece.text, piece)
+
+    return shown
+
+
+@admin.display(description="errors")
+def errors_field(self: Any, obj: Model) -> str | None:
+    """The failed attempts of a job, the latest first."""
+    piece = _piece(self.payload, obj, "errors")
+    if isinstance(piece, str | None):
+        return piece
+    try:
+        entries = json.loads(piece.text)
+    except (ValueError, RecursionError):
+        entries = None
+    if piece.is_cut or not isinstance(entries, list):
+        return _pre(piece.text[:MOST_SHOWN], piece)
+    return format_html_join("", "{}", ((_error(entry),) for entry in reversed(entries))) or None
+
+
+def _piece(fields: tuple[str, ...], obj: Model, field: str) -> Piece | str | None:
+    """Return what there is to show, the sentence that it is hidden, or None for NULL."""
+    if not getattr(obj, _MAY, False):
+        return HIDDEN
+    if not hasattr(obj, _READ):
+        setattr(obj, _READ, _read(fields, obj))
+    return cast("dict[str, Piece | None]", getattr(obj, _READ)).get(field)
+
+
+def _read(fields: tuple[str, ...], obj: Model) -> dict[str, Piece | None]:
+    """Read all payload columns of a row in one statement, each only so far."""
+    wanted: dict[str, Any] = {}
+    for field in fields:
+        pretty = Func(F(field), function="jsonb_pretty", output_field=TextField())
+        wanted[f"{field}_text"] = Left(pretty, MOST_ERRORS if field == "errors" else MOST_SHOWN)
+        wanted[f"{field}_length"] = Length(pretty)
+    rows = type(obj)._default_manager.using(obj._state.db).filter(pk=obj.pk)
+    found = rows.values(**wanted).first()
+    if found is None:
+        return {}
+    texts = {field: found[f"{field}_text"] for field in fields}
+    return {field: None if text is None else Piece(text, found[f"{field}_length"]) for field, text in texts.items()}
+
+
+def _pre(text: str, piece: Piece) -> str:
+    note = ""
+    if piece.length > len(text):
+        note = format_html('<p class="help">The first {} of {} characters.</p>', f"{len(text):,}", f"{piece.length:,}")
+    return format_html('<pre class="djqueue-payload">{}</pre>{}', text, note)
+
+
+def _error(entry: Any) -> str:
+    """One failed attempt; whatever a row holds in its place is shown as it is."""
+    if not isinstance(entry, dict):
+        return format_html('<pre class="djqueue-payload">{}</pre>', json.dumps(entry, indent=2, ensure_ascii=False))
+    if "dropped" in entry:
+        return format_html('<p class="help">{} earlier errors were dropped.</p>', entry["dropped"])
+    head = " · ".join(_facts(entry))
+    body = format_html("<p><b>{}</b>: {}</p>", entry.get("exception", "?"), str(entry.get("message", ""))[:MOST_SHOWN])
+    trace = entry.get("traceback")
+    if trace:
+        body += format_html('<pre class="djqueue-payload">{}</pre>', trace)
+    return format_html('<div class="djqueue-error"><p class="help">{}</p>{}</div>', head, body)
+
+
+def _facts(entry: dict[str, Any]) -> list[str]:
+    labels = {"attempt": "attempt {}", "run": "run {}", "kind": "{}", "at": "{}", "worker": "worker {}"}
+    facts = [text.format(entry[key]) for key, text in labels.items() if entry.get(key) is not None]
+    seconds = entry.get("seconds")
+    if isinstance(seconds, int | float):
+        facts.append(f"{seconds:.3f} s")
+    return facts

@@ -1,0 +1,1 @@
+"""The admin's pages as people use them, over real rows."""

@@ -1,0 +1,205 @@
+"""R17: what the form of a cron entry accepts can fire, and nothing fires because somebody saved."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from djqueue.models import CronEntry, CronFire, Job
+from tests.admin import rows
+from tests.admin.conftest import Login
+from tests.admin.pages import add_to, list_of, page_of, text_of
+
+RECEIPT = "testproject.shop.tasks.send_receipt"
+PARTNER = "testproject.shop.tasks.call_partner"
+FORM = {
+    "name": "nightly",
+    "enabled": "on",
+    "task_name": "testproject.shop.tasks.noop",
+    "args": "",
+    "kwargs": "",
+    "queue_name": "",
+    "schedule": "30 2 * * *",
+    "timezone": "Europe/Paris",
+}
+
+
+def saved(client: Client, **fields: str) -> CronEntry:
+    """Add an entry through the form, which must accept it."""
+    response = client.post(add_to("cronentry"), {**FORM, **fields})
+    assert response.status_code == 302, text_of(response)
+    return CronEntry.objects.get()
+
+
+def test_r17_a_new_entry_has_no_plan_and_fires_nothing(login: Login) -> None:
+    entry = saved(login("view_cronentry", "add_cronentry"))
+
+    assert (entry.next_fire_at, entry.args, entry.kwargs, entry.enabled) == (None, [], {}, True)
+    assert not Job.objects.exists()
+    assert not CronFire.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"schedule": "0 0 31 2 *"}, "fires some day"),
+        ({"schedule": ""}, "required"),
+        ({"schedule": "   "}, "required"),
+        ({"schedule": "* * * * * *"}, "five fields"),
+        ({"schedule": "@reboot"}, "@daily"),
+        ({"schedule": "*/0 * * * *"}, "step from 1"),
+        ({"schedule": "61 * * * *"}, "0 to 59"),
+        ({"timezone": "Mars/Olympus"}, "Europe/Paris"),
+        ({"timezone": "../../etc/passwd"}, "Europe/Paris"),
+        ({"timezone": "/etc/localtime"}, "Europe/Paris"),
+        ({"timezone": ""}, "required"),
+        ({"task_name": "os.system"}, "Select a valid choice"),
+        ({"task_name": ""}, "required"),
+        ({"queue_name": "nowhere"}, "Select a valid choice"),
+        ({"args": "{}"}, "JSON list"),
+        ({"args": '"text"'}, "JSON list"),
+        ({"args": "0"}, "JSON list"),
+        ({"kwargs": "[]"}, "JSON object"),
+        ({"args": "[1"}, "valid JSON"),
+        ({"args": "[1, 2, 3]"}, "noop"),
+        ({"kwargs": '{"nobody": 1}'}, "nobody"),
+        ({"task_name": RECEIPT}, "order_id"),
+        ({"task_name": PARTNER}, "order_id"),
+        ({"args": "[NaN]"}, "finite number"),
+        ({"args": '["\\u0000"]'}, "NUL"),
+        ({"name": "x" * 201}, "at most 200"),
+    ],
+)
+def test_r17_the_form_refuses_what_can_not_fire_or_run(login: Login, fields: dict[str, str], words: str) -> None:
+    client = login("view_cronentry", "add_cronentry")
+
+    page = text_of(client.post(add_to("cronentry"), {**FORM, **fields}))
+
+    assert not CronEntry.objects.exists()
+    assert words in page.replace("&quot;", '"').replace("&#x27;", "'")
+
+
+def test_the_form_takes_arguments_that_fit_and_leaves_the_context_out(login: Login) -> None:
+    entry = saved(login("*"), task_name=PARTNER, args="[7]", kwargs='{"failures": 0}', queue_name="emails")
+
+    assert (entry.args, entry.kwargs, entry.queue_name) == ([7], {"failures": 0}, "emails")
+
+
+def test_two_entries_can_not_have_one_name(login: Login) -> None:
+    client = login("*")
+    rows.make_entry(name="nightly")
+
+    assert "has this name" in text_of(client.post(add_to("cronentry"), FORM))
+    assert CronEntry.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "replanned"),
+    [
+        ({"schedule": "0 3 * * *"}, True),
+        ({"timezone": "UTC"}, True),
+        ({"enabled": ""}, True),
+        ({"name": "other"}, True),
+        ({"task_name": RECEIPT, "args": "[1]"}, True),
+        ({"args": "[1]"}, False),
+        ({"queue_name": "emails"}, False),
+        ({}, False),
+    ],
+)
+def test_r17_an_edit_of_when_it_fires_takes_the_plan_away(
+    login: Login, fields: dict[str, str], replanned: bool
+) -> None:
+    client = login("view_cronentry", "change_cronentry")
+    overdue = timezone.now() - timedelta(hours=6)
+    entry = rows.make_entry(timezone="Europe/Paris", next_fire_at=overdue)
+
+    response = client.post(page_of(entry), {**FORM, **fields})
+
+    assert response.status_code == 302, text_of(response)
+    entry.refresh_from_db()
+    assert entry.next_fire_at == (None if replanned else overdue)
+    assert not Job.objects.exists()
+
+
+def test_r17_mending_an_entry_in_error_does_not_fire_what_is_overdue(login: Login) -> None:
+    client = login("view_cronentry", "change_cronentry")
+    overdue = timezone.now() - timedelta(hours=6)
+    entry = rows.make_entry(timezone="Europe/Paris", next_fire_at=overdue, args=[1, 2], last_error="does not fit")
+
+    client.post(page_of(entry), {**FORM, "args": "[1]"})
+
+    entry.refresh_from_db()
+    assert (entry.args, entry.next_fire_at, entry.last_error) == ([1], None, "")
+
+
+def test_r17_saving_arguments_leaves_the_plan_that_the_leader_wrote_meanwhile(
+    login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = login("*")
+    entry = rows.make_entry(timezone="Europe/Paris", next_fire_at=timezone.now())
+    planned = timezone.now() + timedelta(days=1)
+    save = CronEntry.save
+
+    def leader_plans_first(self: Any, **options: Any) -> None:
+        CronEntry.objects.update(next_fire_at=planned)
+        save(self, **options)
+
+    monkeypatch.setattr(CronEntry, "save", leader_plans_first)
+    client.post(page_of(entry), {**FORM, "args": "[1]"})
+
+    entry.refresh_from_db()
+    assert (entry.args, entry.next_fire_at) == ([1], planned)
+
+
+def test_r17_the_page_shows_the_next_five_fires_in_utc_and_in_the_zone(login: Login) -> None:
+    client = login("view_cronentry")
+    entry = rows.make_entry(schedule="0 0 29 2 *", timezone="Asia/Tokyo")
+
+    page = text_of(client.get(page_of(entry)))
+
+    fires = page.partition('class="djqueue-fires"')[2].partition("</table>")[0]
+    assert fires.count("<tr>") == 6
+    assert "<td>2028-02-28 15:00</td><td>2028-02-29 00:00 JST</td>" in fires
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"schedule": "nonsense"},
+        {"timezone": "Mars/Olympus"},
+        {"timezone": ""},
+        {"timezone": "/etc/passwd"},
+        {"schedule": "0 0 31 2 *"},
+        {"task_name": "gone.task"},
+        {"args": {"not": "a list"}, "kwargs": [1]},
+        {"queue_name": "gone"},
+    ],
+)
+def test_r17_a_bad_row_written_by_sql_shows_what_is_wrong_and_breaks_no_page(
+    login: Login, fields: dict[str, Any]
+) -> None:
+    client = login("*")
+    entry = rows.make_entry(last_error="wrong, <b>", **fields)
+
+    assert "wrong, &lt;b&gt;" in text_of(client.get(page_of(entry)))
+    assert "wrong, &lt;b&gt;" in text_of(client.get(list_of("cronentry")))
+
+
+def test_a_task_that_is_no_longer_known_stays_visible_but_can_not_be_saved(login: Login) -> None:
+    client = login("*")
+    entry = rows.make_entry(task_name="gone.task")
+
+    assert "gone.task (not known)" in text_of(client.get(page_of(entry)))
+    page = text_of(client.post(page_of(entry), {**FORM, "task_name": "gone.task"}))
+    assert "No task with this name is known" in page
+
+
+def test_an_entry_can_be_deleted(login: Login) -> None:
+    client = login("view_cronentry", "delete_cronentry")
+    entry = rows.make_entry()
+
+    client.post(page_of(entry, "delete"), {"post": "yes"})
+
+    assert not CronEntry.objects.exists()

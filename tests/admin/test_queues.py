@@ -1,0 +1,121 @@
+"""Queues in the admin: settings, pause and resume."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.admin.models import LogEntry
+from django.utils import timezone
+
+from djqueue.models import Queue
+from tests.admin import rows
+from tests.admin.conftest import Login
+from tests.admin.pages import act, add_to, list_of, page_of, text_of
+
+FORM = {"weight": "", "history_days": "", "paused_until_0": "", "paused_until_1": "", "paused_reason": ""}
+
+
+def test_a_queue_is_paused_for_an_hour_by_the_database_s_clock_and_resumed(login: Login) -> None:
+    client = login("view_queue", "pause_queue")
+    queue = Queue.objects.create(name="emails")
+
+    [paused] = act(client, "pause_for_an_hour", [queue])
+
+    queue.refresh_from_db()
+    assert queue.paused_until is not None
+    assert abs(queue.paused_until - timezone.now() - timedelta(hours=1)) < timedelta(minutes=1)
+    assert queue.paused_by == "ada"
+    assert paused == "Pause: 1 paused for an hour."
+
+    [*_, resumed] = act(client, "resume", [queue])
+
+    queue.refresh_from_db()
+    assert (queue.paused_until, queue.paused_by) == (None, "")
+    assert resumed == "Resume: 1 resumed."
+    assert sorted(LogEntry.objects.values_list("change_message", flat=True)) == ["Paused for an hour.", "Resumed."]
+
+
+def test_a_longer_pause_is_not_shortened_and_a_running_queue_not_resumed(login: Login) -> None:
+    client = login("view_queue", "pause_queue")
+    queue = Queue.objects.create(name="emails", paused_until=rows.LAST_MOMENT)
+    running = Queue.objects.create(name="images")
+
+    [paused] = act(client, "pause_for_an_hour", [queue])
+    [*_, resumed] = act(client, "resume", [running])
+
+    queue.refresh_from_db()
+    assert queue.paused_until == rows.LAST_MOMENT
+    assert paused == "Pause: 0 paused for an hour. Refused: 1 paused for longer already (emails)."
+    assert resumed == "Resume: 0 resumed. Refused: 1 not paused (images)."
+
+
+def test_saving_settings_leaves_the_leader_s_figures_as_they_are_now(
+    login: Login, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = login("*")
+    queue = Queue.objects.create(name="emails", ready=1)
+    save = Queue.save
+
+    def leader_writes_first(self: Any, **options: Any) -> None:
+        Queue.objects.update(ready=500)
+        save(self, **options)
+
+    monkeypatch.setattr(Queue, "save", leader_writes_first)
+    client.post(page_of(queue), {**FORM, "weight": "7", "history_days": "3"})
+
+    queue.refresh_from_db()
+    assert (queue.weight, queue.history_days, queue.ready) == (7, 3, 500)
+
+
+def test_a_pause_in_the_form_says_who_paused(login: Login) -> None:
+    client = login("view_queue", "change_queue", "pause_queue")
+    queue = Queue.objects.create(name="emails")
+    form = {**FORM, "paused_until_0": "2040-05-06", "paused_until_1": "07:08:09", "paused_reason": "moving"}
+
+    client.post(page_of(queue), form)
+
+    queue.refresh_from_db()
+    assert queue.paused_until is not None
+    assert queue.paused_until.isoformat() == "2040-05-06T07:08:09+00:00"
+    assert (queue.paused_reason, queue.paused_by) == ("moving", "ada")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("weight", "0"), ("weight", "1001"), ("history_days", "3651"), ("history_days", "-1"), ("weight", "x")],
+)
+def test_settings_out_of_their_limits_are_refused(login: Login, field: str, value: str) -> None:
+    client = login("*")
+    queue = Queue.objects.create(name="emails")
+
+    page = text_of(client.post(page_of(queue), {**FORM, field: value}))
+
+    assert "Please correct the error below" in page
+    queue.refresh_from_db()
+    assert (queue.weight, queue.history_days) == (None, None)
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+@pytest.mark.parametrize("day", ["9999-12-31", "0001-01-01"])
+def test_r18_a_pause_until_the_end_of_time_can_be_read_back(login: Login, settings: Any, zone: str, day: str) -> None:
+    settings.TIME_ZONE = zone
+    client = login("*")
+    queue = Queue.objects.create(name="emails")
+    time = "23:59:59" if day.startswith("9") else "00:00:00"
+
+    client.post(page_of(queue), {**FORM, "paused_until_0": day, "paused_until_1": time})
+
+    queue.refresh_from_db()
+    assert queue.paused_until is None or queue.paused_until.year in (1, 9999)
+    assert text_of(client.get(list_of("queue")))
+    assert text_of(client.get(page_of(queue)))
+
+
+def test_settings_can_be_given_to_a_queue_before_it_has_jobs(login: Login) -> None:
+    client = login("view_queue", "add_queue")
+
+    client.post(add_to("queue"), {"name": "fresh", "weight": "3", "history_days": ""})
+    again = text_of(client.post(add_to("queue"), {"name": "fresh", "weight": "4", "history_days": ""}))
+
+    assert Queue.objects.get().weight == 3
+    assert "has settings already" in again
