@@ -9,13 +9,11 @@ import os
 import select
 import signal
 import threading
-from uuid import uuid4
 
 from djqueue.api import registry
+from djqueue.runtime import leading
 from djqueue.runtime.duty import Duty, Routine
 from djqueue.runtime.heartbeat import Heartbeat
-from djqueue.runtime.housekeeping import PrunerDuty, SummaryDuty, VacuumDuty
-from djqueue.runtime.leader import LeaderDuty
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.recovering import Cancels, Orphans, Promote, Reap, Settle, Suspects
 from djqueue.runtime.slot_table import STOP_KEEPER, SlotTable
@@ -33,13 +31,12 @@ class Keeper:
         self._table = table
         self._wake_read = wake_read
         self._parent_write = parent_write
-        self._holder = str(uuid4())
         self._fatal = threading.Event()
         self._recovery = self._routine("recovery", self._recovery_duties())
         self._routines = [
             self._routine("heartbeat", [Heartbeat(plan, table, self._wake_parent)]),
             self._recovery,
-            *(self._routine(name, duties) for name, duties in self._leading_duties()),
+            *(self._routine(name, duties) for name, duties in leading.routines(plan)),
         ]
 
     def run(self) -> int:
@@ -74,17 +71,6 @@ class Keeper:
             Orphans(plan),
         ]
         return [*duties, Reap(plan, self._on_suspects)] if plan.reaper else duties
-
-    def _leading_duties(self) -> list[tuple[str, list[Duty]]]:
-        """The leader's duties; the lease is renewed in a routine that long housekeeping can't hold up."""
-        alias, options = self._plan.alias, self._plan.options
-        leader = LeaderDuty(alias, self._holder)
-        housekeeping: list[Duty] = [
-            PrunerDuty(alias, options, leader),
-            SummaryDuty(alias, leader),
-            VacuumDuty(alias, leader),
-        ]
-        return [("leader", [leader]), ("housekeeping", housekeeping)]
 
     def _routine(self, name: str, duties: list[Duty]) -> Routine:
         plan = self._plan
