@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django.apps import apps
 from django.core import checks
 from django.db import OperationalError, connections, transaction
 
@@ -63,6 +64,16 @@ class DjqueueBackend(BaseTaskBackend):
         """Modules with tasks besides those of the installed apps."""
         return self._parsed.task_modules
 
+    @property
+    def alias_of_database(self) -> str:
+        """The database of the jobs, also where other options are wrong."""
+        return self._parsed.database
+
+    @property
+    def queues_with_settings(self) -> list[str]:
+        """The queues that the option `queues` names."""
+        return sorted(self._parsed.queues)
+
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> JobResult:
         """Write one job in the open transaction of the queue's database: one statement."""
         options = self._ready_for(task)
@@ -77,9 +88,10 @@ class DjqueueBackend(BaseTaskBackend):
         """Write many jobs, all or none; answer in the order of the rows."""
         options = self._ready_for(task)
         jobs = [self._new_job(task, *arguments.split(task, row), options) for row in rows]
+        # One order for all statements of the call, as each of them has within itself: no two calls can deadlock.
         order = sorted(range(len(jobs)), key=lambda i: (jobs[i].dedupe_key is None, jobs[i].dedupe_key or ""))
         try:
-            with _together(options.database, len(jobs)):
+            with _together(options.database, jobs):
                 answers = list(store.enqueue_many(options.database, (jobs[i] for i in order)))
         except OperationalError as error:
             raise _advised(error, next((job.dedupe_key for job in jobs), None)) from error
@@ -94,10 +106,14 @@ class DjqueueBackend(BaseTaskBackend):
             raise TaskResultDoesNotExist(result_id)
         return results.found(_task_of(job.task_name, result_id), job, self.alias)
 
-    def check(self, **kwargs: Any) -> Iterable[checks.CheckMessage]:
+    def check(self, **kwargs: Any) -> list[checks.CheckMessage]:
         """Report every problem of this backend's options; `djqueue.checks` looks at the rest."""
-        for problem in self.problems:
-            yield checks.Error(f"TASKS[{self.alias!r}]['OPTIONS']: {problem}.", id="djqueue.E001", obj=None)
+        where = f"TASKS[{self.alias!r}]"
+        wrong = [checks.Error(f"{where}['OPTIONS']: {each}.", id="djqueue.E001") for each in self.problems]
+        if not apps.is_installed("djqueue"):
+            hint = 'Add "djqueue" to INSTALLED_APPS; it brings the tables, the commands and the other checks.'
+            wrong.append(checks.Error(f"{where} uses djqueue, which is not installed.", hint=hint, id="djqueue.E002"))
+        return list(wrong)
 
     def _ready_for(self, task: Any) -> Options:
         """Refuse what can't be enqueued now; return the options."""
@@ -148,9 +164,11 @@ def _refuse_other_transaction(task: Any, alias: str) -> None:
             )
 
 
-def _together(alias: str, count: int) -> AbstractContextManager[Any]:
+def _together(alias: str, jobs: Sequence[NewJob]) -> AbstractContextManager[Any]:
     """One transaction, where one statement does not do."""
-    return transaction.atomic(using=alias, savepoint=False) if count > store.CHUNK else nullcontext()
+    if len(jobs) <= store.CHUNK and sum(len(job.args) for job in jobs) <= store.CHUNK_CHARACTERS:
+        return nullcontext()
+    return transaction.atomic(using=alias, savepoint=False)
 
 
 def _advised(error: OperationalError, key: str | None) -> OperationalError:

@@ -116,7 +116,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         backend: Any = self.get_backend()
         if hasattr(backend, "enqueue_many"):
             return backend.enqueue(self, args, kwargs)  # type: ignore[no-any-return]
-        return self._for_any_backend(args, kwargs)
+        return self._for_any_backend(args, kwargs)  # type: ignore[no-any-return]
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult:
         """Write a job; see `enqueue`."""
@@ -186,6 +186,6 @@ def _where(func: Any) -> str:
 def _restore(cls: type[DjqueueTask[Any, Any]], path: str, values: dict[str, Any]) -> DjqueueTask[Any, Any]:
     """Unpickle a task: its function is the one that the module's task of that name has."""
     found = import_string(path)
-    if not isinstance(found, AnyTask):
+    if not isinstance(found, DjqueueTask):
         raise ValueError(f"{path}: expected a task there, got {type(found).__name__}")
     return cls(func=found.func, **values)

@@ -1,0 +1,208 @@
+"""What `manage.py check` says about a project's use of djqueue: every mistake at once, an id each.
+
+E001 and E002 come from the backend itself. Checks that ask a database run where Django runs such checks: with
+`check --database …` and in `migrate`.
+
+    E001 an option is wrong               E007 two tasks claim one name         W001 jobs are not in the default one
+    E002 not in INSTALLED_APPS            E008 PostgreSQL is too old            W002 the connection pool is too small
+    E003 no such database alias           E009 the router refuses the tables    W003 no backend uses djqueue
+    E004 not PostgreSQL                                                         W004 the backport is not installed
+    E005 a stricter isolation level                                             W005 settings for a queue not listed
+    E006 a module of tasks can't be used
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from django.apps import apps
+from django.core.checks import CheckMessage, Error, Tags, Warning
+from django.db import DEFAULT_DB_ALIAS, connections, router
+
+from djqueue.api import registry
+from djqueue.api.options import QUEUE_NAME_LIMIT, text_problem
+from djqueue.backend import DjqueueBackend
+from djqueue.compat import TASKS_LOGGER, task_backends
+from djqueue.store import db
+
+OLDEST_POSTGRESQL = 15
+POOL_NEEDS = 10
+"""Connections of one worker process with the default number of slots: 8 for handlers, 2 for bookkeeping."""
+POOL_DEFAULT = 4
+READ_COMMITTED = 2
+"""As psycopg numbers the isolation levels; what is stricter has a greater number."""
+
+
+def check_settings(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Check what the settings alone tell."""
+    found = backends()
+    messages = [] if found else [_unused()]
+    messages += _backport(found)
+    for backend in found:
+        messages += _database(backend)
+        messages += _queues(backend)
+    return messages
+
+
+def check_tasks(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list[CheckMessage]:
+    """Import the modules of tasks and check what they declare."""
+    found = backends()
+    if not found:
+        return []
+    try:
+        registry.load()
+    except Exception as error:
+        return [_unusable_module(error)]
+    return [*_alias_conflicts(), *(message for each in found for message in _isolation_in_settings(each))]
+
+
+def check_databases(
+    app_configs: Sequence[Any] | None = None, databases: Sequence[str] | None = None, **kwargs: Any
+) -> list[CheckMessage]:
+    """Check what only the database can tell."""
+    found = [backend for backend in backends() if backend.alias_of_database in (databases or ())]
+    return [message for each in found if _is_postgresql(each.alias_of_database) for message in _server(each)]
+
+
+REGISTERED = [(check_settings, ()), (check_tasks, ()), (check_databases, (Tags.database,))]
+
+
+def backends() -> list[DjqueueBackend]:
+    """Return the djqueue backends of the TASKS setting."""
+    return [backend for backend in task_backends.all() if isinstance(backend, DjqueueBackend)]
+
+
+def _unused() -> CheckMessage:
+    return Warning(
+        "djqueue is in INSTALLED_APPS, but no backend in TASKS uses it.",
+        hint='Set TASKS = {"default": {"BACKEND": "djqueue.backend.DjqueueBackend"}}.',
+        id="djqueue.W003",
+    )
+
+
+def _backport(found: list[DjqueueBackend]) -> list[CheckMessage]:
+    """On Django 5.2: without the app of the backport nobody asks the backends for their own checks."""
+    if TASKS_LOGGER != "django_tasks" or apps.is_installed("django_tasks") or not found:
+        return []
+    warning = Warning(
+        "The tasks of Django 5.2 come from django_tasks, which is not in INSTALLED_APPS.",
+        hint='Add "django_tasks" to INSTALLED_APPS; without it checks and log lines of the framework are missing.',
+        id="djqueue.W004",
+    )
+    return [warning, *(message for backend in found for message in backend.check())]
+
+
+def _database(backend: DjqueueBackend) -> Iterator[CheckMessage]:
+    alias, where = backend.alias_of_database, _options_of(backend)
+    if alias not in connections.settings:
+        yield Error(
+            f"{where}: database: expected an alias of DATABASES ({', '.join(sorted(connections.settings))}), "
+            f"got {alias!r}.",
+            id="djqueue.E003",
+        )
+        return
+    if not _is_postgresql(alias):
+        yield Error(
+            f"{where}: database: expected PostgreSQL, got {connections[alias].vendor} for {alias!r}.",
+            hint=f"Name the alias of a PostgreSQL database (version {OLDEST_POSTGRESQL} or later) in that option.",
+            id="djqueue.E004",
+        )
+        return
+    if not router.allow_migrate(alias, "djqueue", model_name="job"):
+        yield Error(
+            f"{where}: the database routers keep djqueue's tables away from {alias!r}.",
+            hint=f"Let allow_migrate({alias!r}, 'djqueue') return True or None.",
+            id="djqueue.E009",
+        )
+    if alias != DEFAULT_DB_ALIAS:
+        yield Warning(
+            f"{where}: jobs are written to {alias!r}: a transaction on {DEFAULT_DB_ALIAS!r} does not contain them.",
+            hint=f"Enqueue inside transaction.atomic(using={alias!r}), or keep djqueue in the default database. Where "
+            "the data of the jobs lives there too, silence this check.",
+            id="djqueue.W001",
+        )
+    yield from _pool(alias)
+
+
+def _pool(alias: str) -> Iterator[CheckMessage]:
+    pool = connections.settings[alias].get("OPTIONS", {}).get("pool")
+    if not pool:
+        return
+    wishes = pool if isinstance(pool, dict) else {}
+    size = wishes.get("max_size") or wishes.get("min_size") or POOL_DEFAULT
+    if size < POOL_NEEDS:
+        yield Warning(
+            f"DATABASES[{alias!r}]: the pool holds {size} connections, a worker with 8 slots needs {POOL_NEEDS}.",
+            hint="Set OPTIONS['pool'] = {'max_size': …} to the number of --threads and 2 more, or run fewer threads.",
+            id="djqueue.W002",
+        )
+
+
+def _queues(backend: DjqueueBackend) -> Iterator[CheckMessage]:
+    for name in sorted(backend.queues, key=str):
+        problem = text_problem("queue name", name, QUEUE_NAME_LIMIT)
+        if problem:
+            yield Error(f"TASKS[{backend.alias!r}]['QUEUES']: {problem}.", id="djqueue.E001")
+    for name in sorted(set(backend.queues_with_settings) - backend.queues) if backend.queues else ():
+        yield Warning(
+            f"{_options_of(backend)}: queues: {name!r} has settings, but is not one of QUEUES.",
+            hint=f"Add {name!r} to TASKS[{backend.alias!r}]['QUEUES'], or remove its settings.",
+            id="djqueue.W005",
+        )
+
+
+def _unusable_module(error: Exception) -> CheckMessage:
+    return Error(
+        f"A module of tasks can't be imported: {type(error).__name__}: {error}",
+        hint="Workers import the `tasks` module of every app and what OPTIONS['task_modules'] names.",
+        id="djqueue.E006",
+    )
+
+
+def _alias_conflicts() -> Iterable[CheckMessage]:
+    for alias, holder, wanter in registry.alias_conflicts():
+        yield Error(
+            f"{wanter}: the alias {alias!r} is a name of {holder} already.",
+            hint="A job's name must lead to one task: remove one of the two.",
+            id="djqueue.E007",
+        )
+
+
+def _isolation_in_settings(backend: DjqueueBackend) -> Iterator[CheckMessage]:
+    alias = backend.alias_of_database
+    if alias in connections.settings:
+        level = connections.settings[alias].get("OPTIONS", {}).get("isolation_level")
+        if level is not None and int(level) > READ_COMMITTED:
+            yield from _atomic_tasks_that_do_not_say("DATABASES", backend)
+
+
+def _atomic_tasks_that_do_not_say(where: str, backend: DjqueueBackend) -> Iterator[CheckMessage]:
+    """Above READ COMMITTED a heartbeat that passes during an atomic handler would make its ack fail."""
+    alias = backend.alias_of_database
+    for task in registry.tasks():
+        if task.backend == backend.alias and task.atomic and task.isolation is None:
+            yield Error(
+                f"{task.module_path}: atomic=True runs at READ COMMITTED, but {where} gives {alias!r} a stricter one.",
+                hint='Say so with @task(atomic=True, isolation="read committed"), or do without atomic.',
+                id="djqueue.E005",
+            )
+
+
+def _server(backend: DjqueueBackend) -> Iterator[CheckMessage]:
+    alias = backend.alias_of_database
+    sql = "select current_setting('server_version_num')::int, current_setting('default_transaction_isolation')"
+    ((version, isolation),) = db.rows(alias, sql)
+    if version < OLDEST_POSTGRESQL * 10_000:
+        yield Error(
+            f"The database {alias!r} is PostgreSQL {version // 10_000}; djqueue needs {OLDEST_POSTGRESQL} or later.",
+            id="djqueue.E008",
+        )
+    if isolation in ("repeatable read", "serializable"):
+        yield from _atomic_tasks_that_do_not_say("the server or the role", backend)
+
+
+def _is_postgresql(alias: str) -> bool:
+    return alias in connections.settings and connections[alias].vendor == "postgresql"
+
+
+def _options_of(backend: DjqueueBackend) -> str:
+    return f"TASKS[{backend.alias!r}]['OPTIONS']"
