@@ -6,8 +6,8 @@ on the queue's database, or refused at once; nothing waits for a commit hook.
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -78,10 +78,8 @@ class DjqueueBackend(BaseTaskBackend):
         """Write one job in the open transaction of the queue's database: one statement."""
         options = self._ready_for(task)
         job = self._new_job(task, args, kwargs, options)
-        try:
+        with _advice(job.dedupe_key is not None):
             answer = store.enqueue(options.database, job)
-        except OperationalError as error:
-            raise _advised(error, job.dedupe_key) from error
         return self._enqueued(task, job, answer)
 
     def enqueue_many(self, task: Any, rows: Iterable[object]) -> list[JobResult]:
@@ -90,11 +88,8 @@ class DjqueueBackend(BaseTaskBackend):
         jobs = [self._new_job(task, *arguments.split(task, row), options) for row in rows]
         # One order for all statements of the call, as each of them has within itself: no two calls can deadlock.
         order = sorted(range(len(jobs)), key=lambda i: (jobs[i].dedupe_key is None, jobs[i].dedupe_key or ""))
-        try:
-            with _together(options.database, jobs):
-                answers = list(store.enqueue_many(options.database, (jobs[i] for i in order)))
-        except OperationalError as error:
-            raise _advised(error, next((job.dedupe_key for job in jobs), None)) from error
+        with _advice(any(job.dedupe_key is not None for job in jobs)), _together(options.database, jobs):
+            answers = list(store.enqueue_many(options.database, (jobs[i] for i in order)))
         by_place = dict(zip(order, answers, strict=True))
         return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
 
@@ -171,11 +166,15 @@ def _together(alias: str, jobs: Sequence[NewJob]) -> AbstractContextManager[Any]
     return transaction.atomic(using=alias, savepoint=False)
 
 
-def _advised(error: OperationalError, key: str | None) -> OperationalError:
-    """The error, with advice where enqueues with dedupe keys got in each other's way."""
-    if key is None or not faults.should_repeat(error):
-        return error
-    return OperationalError(f"{str(error).rstrip()}{ORDER_ADVICE}")
+@contextmanager
+def _advice(has_keys: bool) -> Iterator[None]:
+    """Add advice to the error where enqueues with dedupe keys got in each other's way."""
+    try:
+        yield
+    except OperationalError as error:
+        if has_keys and faults.should_repeat(error):
+            raise OperationalError(f"{str(error).rstrip()}{ORDER_ADVICE}") from error
+        raise
 
 
 def _parsed_id(result_id: object) -> UUID:

@@ -120,7 +120,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult:
         """Write a job; see `enqueue`."""
-        return await sync_to_async(self.enqueue, thread_sensitive=True)(*args, **kwargs)
+        backend: Any = self.get_backend()
+        if hasattr(backend, "enqueue_many"):
+            return await backend.aenqueue(self, args, kwargs)  # type: ignore[no-any-return]
+        return await sync_to_async(self._for_any_backend, thread_sensitive=True)(args, kwargs)  # type: ignore[no-any-return]
 
     def enqueue_many(self, rows: Iterable[tuple[Any, ...] | dict[str, Any]]) -> list[JobResult]:
         """Write many jobs, all or none, in one statement per 1,000; return their results in the order of the rows.
