@@ -45,7 +45,7 @@ class Template:
         template = cls(name)
         with template.database(name) as database:
             with pointed_at(database.url):
-                call_command("migrate", verbosity=0, interactive=False)
+                call_command("migrate", verbosity=0, interactive=False, run_syncdb=True)
             yield template
 
     @contextmanager
@@ -84,7 +84,7 @@ def live_copy(template: Template) -> Iterator[LiveDatabase]:
 def started_server() -> Iterator[EmbeddedServer]:
     """Start a second server, migrate its database and point Django at it."""
     with EmbeddedServer() as server, pointed_at(server.url):
-        call_command("migrate", verbosity=0, interactive=False)
+        call_command("migrate", verbosity=0, interactive=False, run_syncdb=True)
         yield server
 
 

@@ -8,7 +8,7 @@ from django.db import Error, IntegrityError, OperationalError, connections, tran
 
 from djqueue.store import db, faults
 from tests.helpers import raw_connection
-from tests.store.factories import ALIAS, Party, add, count, take
+from tests.store.factories import ALIAS, Party, ack, add, count, take
 
 
 def test_rows_returns_nothing_for_a_statement_without_rows(store: str) -> None:
@@ -118,6 +118,17 @@ def test_the_same_blocks_work_on_djangos_connection(committed: None, other: Part
     with way(ALIAS):  # type: ignore[operator]
         db.rows(ALIAS, "insert into djqueue_worker (id) values ('w')")
     assert other.do(count, "worker") == 1
+
+
+def test_r22_a_column_added_under_a_running_worker_disturbs_no_prepared_statement(adopted: None, other: Party) -> None:
+    add(4)
+    ack(*take(2))
+
+    other.do(db.rows, ALIAS, "alter table djqueue_job add column of_the_next_version text not null default 'x'")
+    other.do(db.rows, ALIAS, "alter table djqueue_history add column of_the_next_version text")
+
+    assert len(ack(*take(2))) == 2
+    assert len(add(1)) == 1
 
 
 def test_each_thread_has_its_own_way(adopted: None) -> None:
