@@ -72,8 +72,8 @@ with f as materialized (
     on j.id = u.id and j.lease_token = u.token
     order by j.id for update of j)"""
 
-# An uncharged end: never started (interrupted 0), or cut short by a graceful stop (1). A job that
-# was asked to cancel is not given back, here and in the next two: nobody wants it any more.
+# An uncharged end: never started (interrupted 0), or cut short by a graceful stop (1). A job that was asked to cancel
+# is not given back, here and in the next two: nobody wants it any more.
 RELEASE = f"""
 {_MINE}
 update djqueue_job j set state = 'ready', lease_token = j.lease_token + 1, lease_until = null, leased_by = null,

@@ -31,6 +31,12 @@ do $$ begin
         for values from (minvalue) to (maxvalue); end if;
 end $$
 """
+NO_PARTITIONS = """
+do $$ declare partition regclass; begin
+    for partition in select inhrelid from pg_inherits where inhparent = 'djqueue_history'::regclass
+    loop execute format('drop table %s', partition); end loop;
+end $$
+"""
 
 
 def new_job(**fields: Any) -> NewJob:

@@ -17,6 +17,7 @@ from djqueue.store.finish import Ack
 from djqueue.store.lease import Lease
 from tests.store.factories import (
     ALIAS,
+    NO_PARTITIONS,
     Party,
     ack,
     add,
@@ -388,7 +389,7 @@ def test_a_success_of_a_job_that_was_asked_to_cancel_is_a_success(store: str) ->
 @pytest.fixture
 def no_partition(committed: None) -> None:
     """A day for which the leader has not made a partition yet."""
-    db.rows(ALIAS, "drop table djqueue_history_of_the_test")
+    db.rows(ALIAS, NO_PARTITIONS)
 
 
 def test_without_a_partition_a_pipelined_ack_says_so_and_changes_nothing(no_partition: None) -> None:

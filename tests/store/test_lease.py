@@ -10,6 +10,7 @@ from djqueue.store import db, finish, lease, operate, recover
 from djqueue.store.lease import Beat, Lease, Standing
 from tests.store.factories import (
     ALIAS,
+    NO_PARTITIONS,
     Party,
     ack,
     add,
@@ -262,7 +263,7 @@ def test_what_was_asked_to_cancel_is_not_given_back_but_cancelled(
 
 
 def test_without_a_partition_what_was_asked_to_cancel_goes_to_the_overflow(committed: None) -> None:
-    db.rows(ALIAS, "drop table djqueue_history_of_the_test")
+    db.rows(ALIAS, NO_PARTITIONS)
     one = add_one()
     job = take_one()
     operate.cancel(ALIAS, [one])

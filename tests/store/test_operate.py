@@ -14,6 +14,7 @@ from djqueue.store import db, enqueue, lease, operate, recover, workers
 from djqueue.store.operate import CancelAnswer
 from tests.store.factories import (
     ALIAS,
+    NO_PARTITIONS,
     Party,
     ack,
     add,
@@ -160,7 +161,7 @@ def test_a_claim_skips_what_is_being_cancelled(committed: None, other: Party) ->
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_without_a_partition_the_overflow_takes_what_is_cancelled(committed: None, inside: bool) -> None:
-    db.rows(ALIAS, "drop table djqueue_history_of_the_test")
+    db.rows(ALIAS, NO_PARTITIONS)
     one = add_one()
 
     if inside:

@@ -15,7 +15,7 @@ from pytest_django.plugin import DjangoDbBlocker
 from djqueue.store import claim, db, enqueue, finish, lease, operate, recover, results, workers
 from djqueue.store.claim import Place
 from tests.live import Template, live_copy
-from tests.store.factories import ALIAS, PARTITION_FOR_ALL, failure, load, new_job, request
+from tests.store.factories import ALIAS, NO_PARTITIONS, PARTITION_FOR_ALL, failure, load, new_job, request
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("loaded")]
 
@@ -60,6 +60,7 @@ def fill_tables() -> None:
 def loaded(live_template: Template, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """A database with many jobs; what the tests do to it is rolled back."""
     with django_db_blocker.unblock(), live_copy(live_template):
+        db.rows(ALIAS, NO_PARTITIONS)
         db.rows(ALIAS, PARTITION_FOR_ALL)
         fill_tables()
         yield
