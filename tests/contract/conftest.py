@@ -1,0 +1,28 @@
+"""Where the contract's tests run."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.db import connections
+
+from tests.live import LiveDatabase
+
+
+@pytest.fixture
+def committed(live_database: LiveDatabase) -> None:
+    """A database of the test's own, in which everything commits and no transaction is open."""
+
+
+@pytest.fixture
+def sqlite() -> Iterator[str]:
+    """A second alias, `other`, on SQLite, in memory."""
+    connections.settings["other"] = {
+        **connections.settings["default"],
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": ":memory:",
+        "OPTIONS": {},
+    }
+    yield "other"
+    connections["other"].close()
+    del connections["other"]
+    del connections.settings["other"]
