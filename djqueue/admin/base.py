@@ -5,7 +5,7 @@ from uuid import UUID
 
 from django.contrib import admin
 from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
-from django.contrib.admin.utils import quote
+from django.contrib.admin.utils import flatten_fieldsets, quote
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from djqueue.admin import source
 from djqueue.admin.counting import BoundedPaginator
+from djqueue.admin.show import EMPTY
 
 
 class PlainChangeList(ChangeList):
@@ -39,7 +40,7 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     show_facets = admin.ShowFacets.NEVER
     paginator = BoundedPaginator
     sortable_by = ()
-    empty_value_display = "-"
+    empty_value_display = EMPTY
 
     class Media:
         css = {"all": ["djqueue/admin.css"]}
@@ -56,7 +57,7 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """Every field that is shown, where nothing may be changed."""
         if self.has_change_permission(request, obj):
             return super().get_readonly_fields(request, obj)
-        return [name for _, options in self.fieldsets or () for name in options["fields"]]
+        return flatten_fieldsets(self.get_fieldsets(request, obj))
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         """Allow the page's own filters only: `?args__…=` would tell what nobody may see."""

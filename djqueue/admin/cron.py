@@ -9,6 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
+from django.contrib.admin.utils import flatten_fieldsets
 from django.db.models import Model, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest
@@ -83,7 +84,7 @@ class CronEntryAdmin(PlainAdmin):
         """What the leader writes; all of it for those who may not change it."""
         if obj is None or self.has_change_permission(request, obj):
             return ["preview", "fires_next", "last_error", "was_changed"]
-        return [name for _, options in self.get_fieldsets(request, obj) for name in options["fields"]]
+        return flatten_fieldsets(self.get_fieldsets(request, obj))
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Write what was changed and nothing else: the leader writes the plan meanwhile."""
@@ -120,7 +121,7 @@ class CronFireAdmin(PlainAdmin):
     ordering = ("-id",)
     search_fields = ("=name",)
     search_help_text = "Exactly the name of an entry."
-    fieldsets = ((None, {"fields": ("id", "name", "due", "was_fired", "job")}),)
+    fieldsets = ((None, {"fields": (("id", "name"), ("due", "was_fired"), "job")}),)
 
     due = show.moment_column("fire_at", "due")
     was_fired = show.moment_column("fired_at", "fired")
@@ -133,10 +134,10 @@ class CronFireAdmin(PlainAdmin):
         return (queryset.filter(name=name) if name else queryset), False
 
     @admin.display(description="job")
-    def job(self, fire: CronFire) -> str | None:
+    def job(self, fire: CronFire) -> str:
         """The job, wherever it stands now."""
         if fire.job_id is None:
-            return None
+            return show.EMPTY
         return format_html('<a href="{}">{}</a>', self.address_of(Job, fire.job_id), fire.job_id)
 
 

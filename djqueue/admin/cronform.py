@@ -5,7 +5,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from django import forms
-from django.contrib.admin.widgets import AdminTextInputWidget
+from django.contrib.admin.widgets import AdminTextareaWidget, AdminTextInputWidget
 
 from djqueue.admin import source
 from djqueue.api import registry
@@ -25,6 +25,8 @@ class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
         fields = ("name", "enabled", "task_name", "args", "kwargs", "queue_name", "schedule", "timezone")
         widgets = {
             "name": AdminTextInputWidget(),
+            "args": AdminTextareaWidget(attrs={"rows": 3}),
+            "kwargs": AdminTextareaWidget(attrs={"rows": 3}),
             "schedule": AdminTextInputWidget(),
             "timezone": AdminTextInputWidget(),
         }

@@ -28,6 +28,7 @@ class EndedPage(JobPage):
 
     search_help_text = "An id, or exactly a task name or a dedupe key (among the newest 100,000)."
 
+    job = show.job_column
     was_created = show.moment_column("created_at", "created")
     was_started = show.moment_column("started_at", "started")
     workers = show.list_column("worker_ids", "workers")
@@ -45,13 +46,13 @@ class HistoryAdmin(EndedPage):
     """Jobs that succeeded or were cancelled."""
 
     payload = ("args", "result", "errors", "options")
-    list_display = ("id", "task_name", "queue_name", "outcome", "attempts", "was_created", "was_finished")
+    list_display = ("job", "queue_name", "outcome", "attempts", "was_finished", "was_created")
     list_filter = (OutcomeFilter, QueueFilter)
     fieldsets = (
-        (None, {"fields": ("id", "task_name", "queue_name", "outcome", "priority", "tenant_id")}),
-        ("When", {"fields": ("was_created", "was_started", "was_finished")}),
-        ("Attempts", {"fields": ("attempts", "interruptions", "runs", "workers")}),
-        ("Keys", {"fields": ("dedupe_key", "ordering_key", "lease_token")}),
+        (None, {"fields": ("id", "task_name", ("queue_name", "outcome", "priority", "tenant_id"))}),
+        ("When", {"fields": (("was_created", "was_started", "was_finished"),)}),
+        ("Attempts", {"fields": (("attempts", "interruptions", "runs"), "workers")}),
+        ("Keys", {"fields": ("dedupe_key", ("ordering_key", "lease_token"))}),
         ("Payload", {"fields": ("args_shown", "result_shown", "errors_shown", "options_shown")}),
     )
 
@@ -64,15 +65,15 @@ class DeadLetterAdmin(EndedPage):
     """Jobs that died."""
 
     payload = ("args", "errors", "progress", "checkpoint", "options")
-    list_display = ("id", "task_name", "queue_name", "why", "tries", "was_created", "has_died")
+    list_display = ("job", "queue_name", "why", "tries", "has_died")
     list_filter = (QueueFilter,)
     actions = ("requeue",)
     buttons = ("requeue",)
     fieldsets = (
-        (None, {"fields": ("id", "task_name", "queue_name", "reason", "priority", "tenant_id")}),
-        ("When", {"fields": ("was_created", "was_started", "has_died")}),
-        ("Attempts", {"fields": ("tries", "interruptions", "runs", "timeout_seconds", "workers")}),
-        ("Keys", {"fields": ("dedupe_key", "ordering_key", "on_dead", "lane", "lease_token", "fingerprint")}),
+        (None, {"fields": ("id", "task_name", "reason", ("queue_name", "priority", "tenant_id"))}),
+        ("When", {"fields": (("was_created", "was_started", "has_died"),)}),
+        ("Attempts", {"fields": (("tries", "interruptions", "runs", "timeout_seconds"), "workers")}),
+        ("Keys", {"fields": ("dedupe_key", ("ordering_key", "on_dead"), ("lane", "lease_token", "fingerprint"))}),
         (
             "Payload",
             {"fields": ("args_shown", "errors_shown", "progress_shown", "checkpoint_shown", "options_shown")},

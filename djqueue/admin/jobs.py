@@ -37,24 +37,25 @@ class JobAdmin(JobPage):
     """The live table."""
 
     payload = ("args", "errors", "progress", "checkpoint", "options")
-    list_display = ("id", "task_name", "queue_name", "state_words", "tries", "priority", "runs_at", "was_started")
+    list_display = ("job", "queue_name", "state_words", "tries", "runs_at", "was_started")
     list_filter = (StateFilter, QueueFilter)
     actions = ("retry_now", "cancel")
     buttons = ("retry_now", "cancel")
     fieldsets = (
-        (None, {"fields": ("id", "task_name", "queue_name", "state_words", "priority", "tenant_id")}),
-        ("When", {"fields": ("was_created", "runs_at", "was_started", "leased_until", "cancel_asked")}),
+        (None, {"fields": ("id", "task_name", ("queue_name", "state_words", "priority", "tenant_id"))}),
+        ("When", {"fields": (("was_created", "runs_at", "was_started"), ("leased_until", "cancel_asked"))}),
         (
             "Attempts",
-            {"fields": ("tries", "interruptions", "runs", "timeout_seconds", "suspect", "leased_by", "workers")},
+            {"fields": (("tries", "interruptions", "runs", "timeout_seconds", "alone"), ("leased_by", "workers"))},
         ),
-        ("Keys", {"fields": ("dedupe_key", "ordering_key", "on_dead", "lane", "parked_for", "lease_token")}),
+        ("Keys", {"fields": ("dedupe_key", ("ordering_key", "on_dead"), ("lane", "parked_for", "lease_token"))}),
         (
             "Payload",
             {"fields": ("args_shown", "errors_shown", "progress_shown", "checkpoint_shown", "options_shown")},
         ),
     )
 
+    job = show.job_column
     tries = show.attempts_column
     was_created = show.moment_column("created_at", "created")
     runs_at = show.moment_column("run_at", "runs from")
@@ -72,6 +73,11 @@ class JobAdmin(JobPage):
     def state_words(self, job: Job) -> str:
         """Where the job stands."""
         return show.state_of(job)
+
+    @admin.display(description="runs alone")
+    def alone(self, job: Job) -> str:
+        """Whether it was there when a process was lost, and so runs alone until it ends in an ordinary way."""
+        return "yes, it is a suspect" if job.suspect else "no"
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may start waiting jobs early."""

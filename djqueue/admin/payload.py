@@ -13,6 +13,8 @@ from django.db.models import F, Func, Model, TextField
 from django.db.models.functions import Left, Length
 from django.utils.html import format_html, format_html_join
 
+from djqueue.admin.show import EMPTY
+
 MOST_SHOWN = 20_000
 MOST_ERRORS = 400_000
 HIDDEN = "(hidden: needs the permission “Can see arguments, results and tracebacks”)"
@@ -43,18 +45,18 @@ def payload_field(field: str, label: str) -> Callable[[Any, Any], Any]:
     """Return a read-only field that shows a JSON column of the row, or that it is hidden."""
 
     @admin.display(description=label)
-    def shown(self: Any, obj: Model) -> str | None:
+    def shown(self: Any, obj: Model) -> str:
         piece = _piece(self.payload, obj, field)
-        return piece if isinstance(piece, str | None) else _pre(piece.text, piece)
+        return piece if isinstance(piece, str) else _pre(piece.text, piece)
 
     return shown
 
 
 @admin.display(description="errors")
-def errors_field(self: Any, obj: Model) -> str | None:
+def errors_field(self: Any, obj: Model) -> str:
     """The failed attempts of a job, the latest first."""
     piece = _piece(self.payload, obj, "errors")
-    if isinstance(piece, str | None):
+    if isinstance(piece, str):
         return piece
     try:
         entries = json.loads(piece.text)
@@ -62,37 +64,37 @@ def errors_field(self: Any, obj: Model) -> str | None:
         entries = None
     if piece.is_cut or not isinstance(entries, list):
         return _pre(piece.text[:MOST_SHOWN], piece)
-    return format_html_join("", "{}", ((_error(entry),) for entry in reversed(entries))) or None
+    return format_html_join("", "{}", ((_error(entry),) for entry in reversed(entries))) or EMPTY
 
 
-def _piece(fields: tuple[str, ...], obj: Model, field: str) -> Piece | str | None:
-    """Return what there is to show, the sentence that it is hidden, or None for NULL."""
+def _piece(fields: tuple[str, ...], obj: Model, field: str) -> Piece | str:
+    """Return what there is to show, or the words in its place: that it is hidden, or that it is NULL."""
     if not getattr(obj, _MAY, False):
         return HIDDEN
     if not hasattr(obj, _READ):
         setattr(obj, _READ, _read(fields, obj))
-    return cast("dict[str, Piece | None]", getattr(obj, _READ)).get(field)
+    return cast("dict[str, Piece]", getattr(obj, _READ)).get(field, EMPTY)
 
 
-def _read(fields: tuple[str, ...], obj: Model) -> dict[str, Piece | None]:
-    """Read all payload columns of a row in one statement, each only so far."""
+def _read(fields: tuple[str, ...], obj: Model) -> dict[str, Piece]:
+    """Read all payload columns of a row in one statement, each only so far; those that are NULL are left out."""
     wanted: dict[str, Any] = {}
     for field in fields:
         pretty = Func(F(field), function="jsonb_pretty", output_field=TextField())
         wanted[f"{field}_text"] = Left(pretty, MOST_ERRORS if field == "errors" else MOST_SHOWN)
         wanted[f"{field}_length"] = Length(pretty)
     rows = type(obj)._default_manager.using(obj._state.db).filter(pk=obj.pk)
-    found = rows.values(**wanted).first()
-    if found is None:
-        return {}
-    texts = {field: found[f"{field}_text"] for field in fields}
-    return {field: None if text is None else Piece(text, found[f"{field}_length"]) for field, text in texts.items()}
+    found = rows.values(**wanted).first() or {}
+    texts = {field: found.get(f"{field}_text") for field in fields}
+    return {field: Piece(text, found[f"{field}_length"]) for field, text in texts.items() if text is not None}
 
 
 def _pre(text: str, piece: Piece) -> str:
     note = ""
     if piece.length > len(text):
-        note = format_html('<p class="help">The first {} of {} characters.</p>', f"{len(text):,}", f"{piece.length:,}")
+        note = format_html(
+            '<p class="djqueue-note">The first {} of {} characters.</p>', f"{len(text):,}", f"{piece.length:,}"
+        )
     return format_html('<pre class="djqueue-payload">{}</pre>{}', text, note)
 
 
@@ -101,13 +103,13 @@ def _error(entry: Any) -> str:
     if not isinstance(entry, dict):
         return format_html('<pre class="djqueue-payload">{}</pre>', json.dumps(entry, indent=2, ensure_ascii=False))
     if "dropped" in entry:
-        return format_html('<p class="help">{} earlier errors were dropped.</p>', entry["dropped"])
+        return format_html('<p class="djqueue-note">{} earlier errors were dropped.</p>', entry["dropped"])
     head = " · ".join(_facts(entry))
     body = format_html("<p><b>{}</b>: {}</p>", entry.get("exception", "?"), str(entry.get("message", ""))[:MOST_SHOWN])
     trace = entry.get("traceback")
     if trace:
         body += format_html('<pre class="djqueue-payload">{}</pre>', trace)
-    return format_html('<div class="djqueue-error"><p class="help">{}</p>{}</div>', head, body)
+    return format_html('<div class="djqueue-error"><p class="djqueue-note">{}</p>{}</div>', head, body)
 
 
 def _facts(entry: dict[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db import transaction
 from django.db.models import DateTimeField, Model, QuerySet
@@ -65,19 +66,19 @@ class QueueAdmin(PlainAdmin):
     fieldsets = (
         (None, {"fields": ("name", "weight", "history_days")}),
         ("Pause", {"fields": (*PAUSE_FIELDS, "paused_by")}),
-        ("Figures", {"fields": ("counted", "ready", "scheduled", "parked", "leased", "oldest_ready")}),
+        ("Figures", {"fields": ("counted", ("ready", "scheduled", "parked", "leased"), "oldest_ready")}),
     )
 
     oldest_ready = show.moment_column("oldest_ready_at", "oldest ready")
     counted = show.moment_column("summary_at", "counted at")
 
     @admin.display(description="paused until")
-    def paused(self, queue: Any) -> str | None:
+    def paused(self, queue: Any) -> str:
         """Until when no job is claimed, if that is ahead."""
-        return show.moment(queue.paused_until) if _is_paused(queue) else None
+        return show.moment(queue.paused_until) if _is_paused(queue) else show.EMPTY
 
     @admin.display(description="paused until")
-    def paused_until_shown(self, queue: Queue) -> str | None:
+    def paused_until_shown(self, queue: Queue) -> str:
         """The moment as it stands in the row, for those who may not change it."""
         return show.moment(queue.paused_until)
 
@@ -102,8 +103,7 @@ class QueueAdmin(PlainAdmin):
         writable: set[str] = {"weight", "history_days"} if self.has_change_permission(request, obj) else set()
         if self._may_pause(request, obj):
             writable.update(PAUSE_FIELDS)
-        fields = [name for _, options in self.get_fieldsets(request, obj) for name in options["fields"]]
-        return [name for name in fields if name not in writable]
+        return [name for name in flatten_fieldsets(self.get_fieldsets(request, obj)) if name not in writable]
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Write what was changed and nothing else: the leader writes the figures meanwhile."""

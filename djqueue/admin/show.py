@@ -7,30 +7,35 @@ from typing import Any
 from django.contrib import admin
 from django.db.models import Model
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import escape, format_html, format_html_join
+from django.utils.safestring import mark_safe
 
 from djqueue.models import Job
 from djqueue.states import State
 
+EMPTY = "-"
+
 Column = Callable[[Any, Any], Any]
 
 
-def moment(value: datetime | None) -> str | None:
+def moment(value: datetime | None) -> str:
     """Return a moment in the reader's zone, its UTC time in the title.
 
     A moment that the zone can't express (the last hours of year 9999, the first of year 1) stays in UTC and says so.
     """
     if value is None:
-        return None
-    text, exact = _local(value), _utc(value)
-    return format_html('<time class="djqueue-moment" datetime="{}" title="{}">{}</time>', exact, exact, text)
+        return EMPTY
+    exact = _utc(value)
+    # Each part in one piece: a narrow column breaks between date and time only.
+    parts = format_html_join(" ", "<span>{}</span>", ((part,) for part in _local(value).split()))
+    return format_html('<time class="djqueue-moment" datetime="{}" title="{}">{}</time>', exact, exact, parts)
 
 
 def moment_column(field: str, label: str) -> Column:
     """Return a column or read-only field that shows a moment of the row."""
 
     @admin.display(description=label)
-    def column(self: Any, obj: Model) -> str | None:
+    def column(self: Any, obj: Model) -> str:
         return moment(getattr(obj, field))
 
     return column
@@ -41,9 +46,16 @@ def list_column(field: str, label: str) -> Column:
 
     @admin.display(description=label)
     def column(self: Any, obj: Model) -> str:
-        return ", ".join(str(item) for item in getattr(obj, field) or ())
+        return ", ".join(str(item) for item in getattr(obj, field) or ()) or EMPTY
 
     return column
+
+
+@admin.display(description="job")
+def job_column(self: Any, obj: Any) -> str:
+    """The task, and under it the id."""
+    name = mark_safe(escape(obj.task_name).replace(".", ".<wbr>"))
+    return format_html('{}<br><span class="djqueue-id">{}</span>', name, obj.pk)
 
 
 @admin.display(description="attempts")

@@ -17,6 +17,10 @@ from tests.admin.pages import list_of, page_of, text_of, told
 
 SCRIPT = "<script>alert(1)</script>"
 VIEWS = ("view_job", "view_history", "view_deadletter", "view_queue", "view_worker", "view_cronentry", "view_cronfire")
+DAYS_AT_THE_ENDS_OF_TIME = """
+create table djqueue_history_first partition of djqueue_history for values from (minvalue) to ('0002-01-01');
+create table djqueue_history_last partition of djqueue_history for values from ('9999-01-01') to (maxvalue)
+"""
 HOLDERS = (rows.make_scheduled_job, rows.make_finished, rows.make_dead_letter)
 
 
@@ -104,6 +108,8 @@ def test_r18_moments_at_the_ends_of_time_break_no_page(
 ) -> None:
     settings.TIME_ZONE = zone
     client = login(*permissions)
+    with connection.cursor() as cursor:
+        cursor.execute(DAYS_AT_THE_ENDS_OF_TIME)
     timezone.activate(zone)
     try:
         objects = [
