@@ -1,0 +1,188 @@
+"""Every mistake of a configuration is reported at once, with an id of its own."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.core import checks
+from django.db import connection, connections
+from django.test import override_settings
+
+from djqueue import compat, task
+from djqueue.api import registry
+
+DJQUEUE = {"BACKEND": "djqueue.backend.DjqueueBackend", "QUEUES": ["default", "emails", "images", "partner"]}
+DUMMY = {"BACKEND": f"{type(compat.task_backends).__module__}.backends.dummy.DummyBackend", "QUEUES": []}
+
+
+def work() -> None:
+    """Do nothing."""
+
+
+def more_work() -> None:
+    """Do nothing."""
+
+
+@pytest.fixture(autouse=True)
+def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tasks but the test's own."""
+    monkeypatch.setattr(registry, "_tasks", {})
+    monkeypatch.setattr(registry, "_aliases", {})
+
+
+@pytest.fixture
+def other(request: pytest.FixtureRequest) -> Iterator[dict[str, Any]]:
+    """A second alias with the default one's settings, to be changed by the test."""
+    settings = {**connections.settings["default"], "OPTIONS": {}}
+    connections.settings["other"] = settings
+    yield settings
+    if "other" in connections:
+        del connections["other"]
+    del connections.settings["other"]
+
+
+def found(databases: list[str] | None = None, **options: Any) -> dict[str, str]:
+    """What the checks say about a backend with these options: text by id."""
+    with override_settings(TASKS={"default": {**DJQUEUE, "OPTIONS": options}}):
+        return ours(databases)
+
+
+def ours(databases: list[str] | None = None) -> dict[str, str]:
+    """djqueue's messages by id; several with one id are joined."""
+    texts: dict[str, str] = {}
+    for message in checks.run_checks(databases=databases):
+        if message.id and message.id.startswith("djqueue."):
+            texts[message.id] = "\n".join(filter(None, [texts.get(message.id), str(message)]))
+    return texts
+
+
+def test_the_shop_has_no_mistakes(db: None) -> None:
+    assert ours(["default"]) == {}
+
+
+def test_e001_every_wrong_option_is_reported_at_once() -> None:
+    said = found(lease_second=3, poll_seconds=0, queues={"emails": {"weigt": 2}})["djqueue.E001"]
+
+    assert "unknown option 'lease_second' (did you mean 'lease_seconds'?)" in said
+    assert "poll_seconds: expected a number from 0.05 to 60, got 0" in said
+    assert "queues['emails']: unknown setting 'weigt' (did you mean 'weight'?)" in said
+
+
+def test_e001_a_queue_name_that_can_not_be_stored() -> None:
+    with override_settings(TASKS={"default": {**DJQUEUE, "QUEUES": ["default", "emails", "q" * 101]}}):
+        assert "queue name: expected at most 100 characters, got 101" in ours()["djqueue.E001"]
+
+
+def test_e002_djqueue_is_not_installed(settings: Any) -> None:
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "djqueue"]
+
+    assert "djqueue.E002" in {message.id for message in compat.task_backends["default"].check()}
+
+
+def test_e003_an_alias_that_does_not_exist() -> None:
+    assert "expected an alias of DATABASES (default), got 'jobs'" in found(database="jobs")["djqueue.E003"]
+
+
+def test_e004_a_database_that_is_not_postgresql(other: dict[str, Any]) -> None:
+    other |= {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
+
+    assert "expected PostgreSQL, got sqlite for 'other'" in found(database="other")["djqueue.E004"]
+
+
+def test_e005_an_atomic_task_under_a_stricter_isolation_level_must_say_what_it_runs_at(other: dict[str, Any]) -> None:
+    silent = task(atomic=True)(work)
+    task(atomic=True, isolation="read committed")(more_work)
+    other["OPTIONS"] = {"isolation_level": 4}
+
+    said = found(database="other")["djqueue.E005"]
+
+    assert f"{silent.module_path}: atomic=True runs at READ COMMITTED" in said
+    assert "more_work" not in said
+    other["OPTIONS"] = {"isolation_level": 2}
+    assert "work" not in found(database="other").get("djqueue.E005", "")
+
+
+def test_e005_a_stricter_level_may_also_come_from_the_server(db: None) -> None:
+    task(atomic=True)(work)
+    with connection.cursor() as cursor:
+        cursor.execute("set default_transaction_isolation = 'repeatable read'")
+
+    assert "djqueue.E005" not in ours()
+    assert "tests.api.test_checks.work: atomic=True" in ours(["default"])["djqueue.E005"]
+
+
+def test_e006_a_module_of_tasks_that_can_not_be_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = found(task_modules=["no.such.module"])["djqueue.E006"]
+
+    assert "can't be imported: ModuleNotFoundError: No module named 'no'" in said
+
+
+def test_e007_two_tasks_that_claim_one_name() -> None:
+    task(aliases=["old"])(work)
+    task(aliases=["old"])(more_work)
+
+    assert "the alias 'old' is a name of tests.api.test_checks.work already" in ours()["djqueue.E007"]
+
+
+def test_e008_a_server_that_is_too_old(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("djqueue.checks.OLDEST_POSTGRESQL", 99)
+
+    assert "djqueue.E008" not in ours()
+    assert "djqueue needs 99 or later" in ours(["default"])["djqueue.E008"]
+
+
+class KeepAway:
+    """A router that keeps djqueue's tables out of every database."""
+
+    def allow_migrate(self, db: str, app_label: str, **hints: Any) -> bool | None:
+        """Refuse."""
+        return False if app_label == "djqueue" else None
+
+
+def test_e009_a_router_that_keeps_the_tables_away() -> None:
+    with override_settings(DATABASE_ROUTERS=[KeepAway()]):
+        assert "keep djqueue's tables away from 'default'" in ours()["djqueue.E009"]
+
+
+def test_w001_jobs_that_are_not_written_to_the_default_database(other: dict[str, Any]) -> None:
+    assert "jobs are written to 'other'" in found(database="other")["djqueue.W001"]
+
+
+@pytest.mark.parametrize(
+    ("pool", "size"), [(True, 4), ({}, None), ({"min_size": 2, "max_size": 9}, 9), ({"max_size": 10}, None)]
+)
+def test_w002_a_pool_that_is_smaller_than_a_worker_needs(other: dict[str, Any], pool: Any, size: int | None) -> None:
+    other["OPTIONS"] = {"pool": pool}
+
+    said = found(database="other").get("djqueue.W002")
+
+    if size is None:
+        assert said is None
+    else:
+        assert said is not None
+        assert f"holds {size} connections, a worker with 8 slots needs 10" in said
+
+
+def test_w003_djqueue_is_installed_and_not_used() -> None:
+    with override_settings(TASKS={"default": DUMMY}):
+        assert list(ours()) == ["djqueue.W003"]
+
+
+def test_w004_the_backport_is_not_installed(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
+    monkeypatch.setattr("djqueue.checks.TASKS_LOGGER", "django_tasks")
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "django_tasks"]
+
+    said = found(poll_seconds=0)
+
+    assert "which is not in INSTALLED_APPS" in said["djqueue.W004"]
+    assert "poll_seconds" in said["djqueue.E001"]
+
+
+def test_w005_settings_for_a_queue_that_is_not_listed() -> None:
+    assert "'mails' has settings, but is not one of QUEUES" in found(queues={"mails": {}})["djqueue.W005"]
+
+
+def test_several_mistakes_are_reported_together() -> None:
+    assert {"djqueue.E001", "djqueue.E003", "djqueue.E006", "djqueue.W005"} <= set(
+        found(database="jobs", poll_seconds=0, task_modules=["no.such.module"], queues={"mails": {}})
+    )
