@@ -30,6 +30,8 @@ class Oops(Exception):
 class Command(BaseCommand):
     help = "Run thousands of orders through the queue, kill a worker in the middle, and prove that nothing was lost."
 
+    rolled_back = 0
+
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--orders", type=int, default=3_000, help="committed orders (default: 3000)")
 
@@ -51,7 +53,7 @@ class Command(BaseCommand):
 
     def take_orders(self, run: str, committed: int, wanted: int) -> None:
         """Write orders as a view would, each with its job in one transaction, some of which come to nothing."""
-        turn = rolled_back = 0
+        turn = 0
         while committed < wanted:
             turn += 1
             number = f"{run}-{committed:06}-{turn:06}"
@@ -62,11 +64,11 @@ class Command(BaseCommand):
                     if turn % ROLLED_BACK_EVERY == 0:
                         raise Oops
             except Oops:
-                rolled_back += 1
+                self.rolled_back += 1
                 continue
             committed += 1
             if committed % 500 == 0:
-                self.say(f"{committed} orders taken, {receipts(run)} receipts sent; rolled back since: {rolled_back}")
+                self.say(f"{committed} orders taken ({self.rolled_back} rolled back), {receipts(run)} receipts sent")
 
     def kill_a_worker(self, run: str) -> None:
         """Kill -9 a worker process while it works on a good many jobs."""
