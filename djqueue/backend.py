@@ -142,9 +142,10 @@ class DjqueueBackend(BaseTaskBackend):
     def _enqueued(self, task: Any, job: NewJob, answer: Enqueued) -> JobResult:
         result = results.fresh(task, answer, job.args, self.alias)
         signal = task_signals.task_enqueued
-        # The framework's own receiver writes a debug line; nobody else listens as a rule.
+        # The framework's own receiver writes a debug line; nobody else listens as a rule. What a receiver raises is
+        # logged by Django: the job is written, and an error here would say that it is not.
         if answer.created and (len(signal.receivers) > 1 or _tasks_log.isEnabledFor(logging.DEBUG)):
-            signal.send(sender=type(self), task_result=result)
+            signal.send_robust(sender=type(self), task_result=result)
         return result
 
 

@@ -255,6 +255,22 @@ def test_signals_are_sent_with_the_backend_as_sender(db: None) -> None:
     assert finished[0][1].id == result.id
 
 
+def test_a_receiver_that_fails_does_not_make_a_written_job_look_refused(
+    db: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def break_down(**_: object) -> None:
+        raise RuntimeError("the receiver is broken")
+
+    task_signals.task_enqueued.connect(break_down)
+    try:
+        results = add.enqueue_many([(1,), (2,)])
+    finally:
+        task_signals.task_enqueued.disconnect(break_down)
+
+    assert len(results) == 2
+    assert "the receiver is broken" in caplog.text
+
+
 def test_the_framework_writes_its_own_line_about_an_enqueue(db: None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("DEBUG", "django.tasks"), caplog.at_level("DEBUG", "django_tasks"):
         result = add.enqueue(1)
