@@ -22,6 +22,7 @@ QUEUE = {
     "history_days": "9",
     "paused_until_0": "2040-01-01",
     "paused_until_1": "00:00",
+    "paused_reason": "mine",
 }
 ENTRY = {
     "name": "other",
@@ -163,7 +164,7 @@ def test_r20_who_may_change_queues_but_not_pause_them_pauses_none(login: Login) 
     client.post(add_to("queue"), {**QUEUE, "name": "images"})
 
     queue.refresh_from_db()
-    assert (queue.weight, queue.paused_until) == (9, None)
+    assert (queue.weight, queue.paused_until, queue.paused_reason, queue.paused_by) == (9, None, "", "")
     assert Queue.objects.get(name="images").paused_until is None
 
 
