@@ -161,7 +161,7 @@ class Migration(migrations.Migration):
                     "weight",
                     models.PositiveSmallIntegerField(
                         blank=True,
-                        help_text="Share of a worker's attention, 1 to 1,000. Empty: as the settings or the command line say.",
+                        help_text="Share of a worker's attention, 1 to 1,000. Empty: as settings or command line say.",
                         null=True,
                         validators=[
                             django.core.validators.MinValueValidator(1),

@@ -14,7 +14,7 @@ class Queue(models.Model):
         null=True,
         blank=True,
         validators=[MinValueValidator(1), MaxValueValidator(1000)],
-        help_text="Share of a worker's attention, 1 to 1,000. Empty: as the settings or the command line say.",
+        help_text="Share of a worker's attention, 1 to 1,000. Empty: as settings or command line say.",
     )
     paused_until = models.DateTimeField(null=True, blank=True, help_text="No job of this queue is claimed before.")
     paused_reason = models.TextField(blank=True, default="", db_default="")
