@@ -29,7 +29,8 @@ if TYPE_CHECKING:
         Snooze,
         TransactionError,
     )
-    from djqueue.policy.retry import RetryPolicy
+    from djqueue.policy.retry import FixedRetry, RetryPolicy
+    from djqueue.policy.verdict import retry_after
 
 __all__ = [
     "ArgumentsError",
@@ -39,6 +40,7 @@ __all__ = [
     "DjqueueError",
     "DjqueueTask",
     "EnqueueError",
+    "FixedRetry",
     "HandlerFault",
     "JobCancelled",
     "JobContext",
@@ -49,14 +51,17 @@ __all__ = [
     "RetryPolicy",
     "Snooze",
     "TransactionError",
+    "retry_after",
     "task",
 ]
 
 _HOMES = {
     "DjqueueTask": "djqueue.api.task",
+    "FixedRetry": "djqueue.policy.retry",
     "JobContext": "djqueue.api.context",
     "JobResult": "djqueue.api.results",
     "RetryPolicy": "djqueue.policy.retry",
+    "retry_after": "djqueue.policy.verdict",
     "task": "djqueue.api.task",
 }
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, TypedDict
 from djqueue.compat import InvalidTask
 from djqueue.conf import nearest
 from djqueue.exceptions import seconds_of
-from djqueue.policy.retry import RetryPolicy
+from djqueue.policy.retry import AnyRetry, CallableRetry, FixedRetry, OwnPolicy, RetryPolicy
 
 QUEUE_NAME_LIMIT = 100
 TASK_NAME_LIMIT = 300
@@ -29,6 +29,7 @@ class Timeout(Enum):
     OF_BACKEND = "the backend's timeout_seconds"
 
 
+ExceptionClass = type[BaseException]
 DedupeKey = str | Callable[..., str | None] | None
 
 
@@ -51,8 +52,19 @@ class TaskOptions(TypedDict, total=False):
     """Hard time limit of one attempt: above 0, up to 604,800 (a week). Default: the backend's `timeout_seconds`. None:
     no limit, for tasks that take the context only, since `context.heartbeat()` is then the proof of life."""
 
-    retry: RetryPolicy | None
-    """How long a failed attempt waits for the next one. None: backoff as the backend's options say."""
+    retry: AnyRetry | OwnPolicy | None
+    """How long a failed attempt waits for the next one: `RetryPolicy(…)`, `FixedRetry(seconds=…)`, or a function from
+    the failed attempt's number to seconds. None: backoff as the backend's options say."""
+
+    retry_on: ExceptionClass | Iterable[ExceptionClass]
+    """Exceptions after which the job is tried again; where some are named, all others are permanent. Subclasses count,
+    and of several classes that fit the most specific decides, here and in the next two. Default: all."""
+
+    dead_on: ExceptionClass | Iterable[ExceptionClass]
+    """Exceptions after which the job is dead at once. Default: none."""
+
+    ignore_on: ExceptionClass | Iterable[ExceptionClass]
+    """Exceptions after which the job ends quietly, as cancelled. Default: none."""
 
     atomic: bool
     """Run the handler in a transaction on the job's database whose last statement is the job's end: its effects there
@@ -79,6 +91,8 @@ class TaskOptions(TypedDict, total=False):
     """Keep what the handler returns. Default: True."""
 
 
+EXCEPTION_OPTIONS = ("retry_on", "dead_on", "ignore_on")
+
 KNOWN = sorted([*TaskOptions.__annotations__, "takes_context"])
 
 PER_CALL = [
@@ -94,9 +108,6 @@ PER_CALL = [
 ]
 
 LATER = {
-    "retry_on",
-    "dead_on",
-    "ignore_on",
     "tenant_id",
     "ordering_key",
     "concurrency_key",
@@ -185,8 +196,12 @@ def _numbers(task: Any) -> Iterable[str]:
 
 
 def _choices(task: Any) -> Iterable[str]:
-    if task.retry is not None and not isinstance(task.retry, RetryPolicy):
-        yield f"retry: expected a RetryPolicy or None, got {type(task.retry).__name__}"
+    if not isinstance(task.retry, RetryPolicy | FixedRetry | CallableRetry | None):
+        yield f"retry: expected a RetryPolicy, a FixedRetry, a function or None, got {type(task.retry).__name__}"
+    for name in EXCEPTION_OPTIONS:
+        for each in getattr(task, name):
+            if not (isinstance(each, type) and issubclass(each, BaseException)):
+                yield f"{name}: expected exception classes, got {each!r}"
     if task.isolation == "process":
         yield "isolation: 'process' is not supported by this version of djqueue yet; leave it out"
     elif task.isolation not in (None, "read committed"):

@@ -18,7 +18,8 @@ from djqueue.api.context import JobContext
 from djqueue.api.options import DedupeKey, TaskOptions, Timeout
 from djqueue.api.results import JobResult
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
-from djqueue.policy.retry import RetryPolicy
+from djqueue.policy.retry import AnyRetry, CallableRetry, OwnPolicy, RetryPolicy, Wait, timetable
+from djqueue.policy.verdict import ExceptionClasses
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,7 +37,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
 
     max_attempts: int | None = None
     timeout_seconds: float | Timeout | None = Timeout.OF_BACKEND
-    retry: RetryPolicy | None = None
+    retry: AnyRetry | OwnPolicy | None = None
+    retry_on: ExceptionClasses = ()
+    dead_on: ExceptionClasses = ()
+    ignore_on: ExceptionClasses = ()
     atomic: bool = False
     isolation: Literal["read committed"] | None = None
     dedupe_key: DedupeKey = None
@@ -60,6 +64,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             values = getattr(self, name)
             if not isinstance(values, tuple | str):
                 object.__setattr__(self, name, tuple(values))
+        for name in options.EXCEPTION_OPTIONS:
+            object.__setattr__(self, name, _classes(getattr(self, name)))
+        if callable(self.retry):
+            object.__setattr__(self, "retry", CallableRetry(function=self.retry))
         AnyTask.__post_init__(self)
         options.check(self)
         registry.add(self)
@@ -147,6 +155,15 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         """Return one of this task's jobs; see `get_result`."""
         return await AnyTask.aget_result(self, result_id)  # type: ignore[return-value]
 
+    def retry_timetable(self) -> list[Wait]:
+        """Return the waits between the attempts of a job that fails each time, one row per failed attempt but the last:
+        its number, and the shortest, mean and longest wait after it in seconds."""
+        backend: Any = self.get_backend()
+        settings = backend.djqueue_options
+        default = RetryPolicy(base_seconds=settings.retry_base_seconds, cap_seconds=settings.retry_cap_seconds)
+        policy: Any = self.retry or default
+        return timetable(policy, self.max_attempts or settings.max_attempts)
+
     def _for_any_backend(self, args: arguments.Args, kwargs: arguments.Kwargs) -> Any:
         """Enqueue on a backend that is not djqueue's (in tests, say), with the same demands on the arguments."""
         arguments.frozen(self, args, kwargs)
@@ -180,6 +197,11 @@ def task(function: Any = None, /, *, takes_context: bool = False, **given: Any) 
         return DjqueueTask(func=func, takes_context=takes_context, **given)
 
     return make if function is None else make(function)
+
+
+def _classes(given: Any) -> tuple[Any, ...]:
+    """One class or several, as a tuple."""
+    return (given,) if isinstance(given, type) or not isinstance(given, Iterable) else tuple(given)
 
 
 def _where(func: Any) -> str:

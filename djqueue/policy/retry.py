@@ -136,6 +136,17 @@ class CallableRetry:
 AnyRetry = RetryPolicy | FixedRetry | CallableRetry
 
 
+def delay_seconds(
+    policy: AnyRetry | None, default: RetryPolicy, attempt: int, rng: random.Random, previous: float | None = None
+) -> float:
+    """Return the wait after a failed attempt by the task's policy; by the default one where it has none, or where its
+    own function fails."""
+    try:
+        return (policy or default).delay_seconds(attempt, rng, previous)
+    except Exception:
+        return default.delay_seconds(attempt, rng, previous)
+
+
 def timetable(policy: AnyRetry, max_attempts: int) -> list[Wait]:
     """Return the waits between the attempts of a job that fails each time: `max_attempts` - 1 rows."""
     return [policy.wait(attempt) for attempt in range(1, max_attempts)]

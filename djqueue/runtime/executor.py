@@ -12,7 +12,8 @@ import logging
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, Protocol, assert_never
 
 from django.db import connections, transaction
 
@@ -23,6 +24,7 @@ from djqueue.exceptions import Cancel, Dead, HandlerFault, JobCancelled, JobTime
 from djqueue.policy.arguments import ArgumentsInvalid, freeze_value
 from djqueue.policy.errors import FailureText, clean_text, describe
 from djqueue.policy.signature import SignatureMismatch, bind
+from djqueue.policy.verdict import Kind, judge
 from djqueue.runtime import handler_db, tasks_signals
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.held import BadPayload, Held
@@ -160,7 +162,7 @@ class Executor:
                 return _failed(error, kind="fault", final_reason=_permanent(error))
         if held.is_lost:
             return Stale()
-        return _failed(error)
+        return _judged(held.task, error)
 
 
 class Control:
@@ -199,6 +201,20 @@ def _failed(
     error: BaseException, *, kind: str = "error", after_seconds: float | None = None, final_reason: str = ""
 ) -> Failed:
     return Failed(describe(error), kind=kind, after_seconds=after_seconds, final_reason=final_reason)
+
+
+def _judged(task: Any, error: BaseException) -> Outcome:
+    """Return what an exception means by the task's own classes, and by what is known of it."""
+    verdict = judge(error, retry_on=task.retry_on, dead_on=task.dead_on, ignore_on=task.ignore_on)
+    match verdict.kind:
+        case Kind.IGNORED:
+            return Cancelled(f"ignored: {describe(error).exception}")
+        case Kind.PERMANENT:
+            return _failed(error, final_reason=_permanent(error))
+        case Kind.TRANSIENT | Kind.UNKNOWN:
+            return replace(_failed(error), at_least_seconds=verdict.after_seconds or 0)
+        case _ as never:
+            assert_never(never)
 
 
 def _permanent(error: BaseException) -> str:

@@ -29,6 +29,8 @@ class Failed:
     """`error`, `timeout` or `fault`."""
     after_seconds: float | None = None
     """The handler's own wish for the delay; None: the task's policy decides."""
+    at_least_seconds: float = 0
+    """What the other side asked for (Retry-After); the policy may wait longer."""
     final_reason: str = ""
     """Not empty: the job is dead at once, for this reason."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from djqueue.api import registry
 from djqueue.policy.errors import append_error
-from djqueue.policy.retry import RetryPolicy
+from djqueue.policy.retry import RetryPolicy, delay_seconds
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.slot_table import (
     EXIT_CODE,
@@ -225,8 +225,8 @@ class Failing:
 
     def _delay(self, row: Overdue) -> float:
         task: Any = registry.get(row.task_name)
-        policy: RetryPolicy = (task.retry if task is not None else None) or self._default
-        return policy.delay_seconds(row.attempts, self._rng)
+        policy = None if task is None else task.retry
+        return delay_seconds(policy, self._default, row.attempts, self._rng)
 
     def _failure(
         self, row: Overdue, kind: str, message: str, reason: str, delay: float, *, crash: bool

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from djqueue.conf import Options
 from djqueue.policy.errors import FailureText, append_error, clean_text
-from djqueue.policy.retry import RetryPolicy
+from djqueue.policy.retry import RetryPolicy, delay_seconds
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Cancelled, Committed, Failed, NotStarted, Snoozed, Stale, Succeeded
 from djqueue.states import State
@@ -179,12 +179,10 @@ class Settling:
             self._on_done(held, State.READY)
 
     def _failure(self, held: Held, failed: Failed) -> finish.Failure:
-        policy: RetryPolicy = held.task.retry or self._default_retry
-        delay = failed.after_seconds
-        if delay is None:
-            delay = policy.delay_seconds(held.job.attempts, self._rng)
-        entry = self._entry(held, failed.kind, failed.failure)
-        errors = append_error(json.loads(held.job.errors), entry)
+        before = json.loads(held.job.errors)
+        delay = self._delay(held, failed, before)
+        entry = self._entry(held, failed.kind, failed.failure) | {"retry_in": round(delay, 3)}
+        errors = append_error(before, entry)
         return finish.Failure(
             id=held.job.id,
             lease_token=held.job.lease_token,
@@ -195,6 +193,15 @@ class Settling:
             reason=failed.final_reason or ("timeout" if failed.kind == "timeout" else "attempts used up"),
             began_ago=max(0.0, held.ended - held.began),
         )
+
+    def _delay(self, held: Held, failed: Failed, before: list[dict[str, Any]]) -> float:
+        """Return the wait before the next attempt: as the handler wished, or as the policy and the other side say."""
+        if failed.after_seconds is not None:
+            return failed.after_seconds
+        previous = before[-1].get("retry_in") if before else None
+        attempt = held.job.attempts
+        delay = delay_seconds(held.task.retry, self._default_retry, attempt, self._rng, previous)
+        return max(delay, failed.at_least_seconds)
 
     def _cancellation(self, held: Held, reason: str) -> finish.Failure:
         entry = self._entry(held, "cancelled", FailureText(exception="djqueue.Cancel", message=reason, traceback=""))

@@ -106,7 +106,7 @@ BAD: list[tuple[str, Any, str]] = [
     ("dedupe_key", 7, "text, a function or None, got int"),
 ]
 BAD_DECLARED: list[tuple[str, Any, str]] = [
-    ("retry", 3, "expected a RetryPolicy or None, got int"),
+    ("retry", 3, "expected a RetryPolicy, a FixedRetry, a function or None, got int"),
     ("atomic", 1, "expected True or False, got 1"),
     ("keep_result", None, "expected True or False, got None"),
     ("isolation", "process", "not supported by this version of djqueue yet"),
