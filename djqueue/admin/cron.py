@@ -21,6 +21,7 @@ from djqueue.admin.cronform import CronEntryForm
 from djqueue.admin.payload import HIDDEN
 from djqueue.models import CronEntry, CronFire, Job
 from djqueue.policy.cron import CronExpression, next_fire
+from djqueue.policy.cronwords import in_words
 
 PREVIEWED = 5
 REPLANNED = {"name", "schedule", "timezone", "enabled", "task_name"}
@@ -50,15 +51,17 @@ class CronEntryAdmin(PlainAdmin):
 
     @admin.display(description="next fires")
     def preview(self, entry: Any) -> str:
-        """The next five fires from the database's now, in UTC and in the entry's zone."""
+        """The schedule in words, and its next five fires from the database's now, in UTC and in the entry's zone."""
         if entry.pk is None:
             return "Shown after saving; save it switched off to look first."
         try:
-            fires = upcoming(entry.schedule, entry.timezone, entry.now)
+            expression = CronExpression.parse(entry.schedule, entry.name)
+            fires = upcoming(expression, ZoneInfo(entry.timezone), entry.now)
         except (ValueError, KeyError, OSError) as fault:
             return f"None: {fault}"
         return format_html(
-            '<table class="djqueue-fires"><tr><th>UTC</th><th>{}</th></tr>{}</table>',
+            '{}<table class="djqueue-fires"><tr><th>UTC</th><th>{}</th></tr>{}</table>',
+            in_words(expression, entry.timezone),
             entry.timezone,
             format_html_join("", "<tr><td>{}</td><td>{}</td></tr>", fires),
         )
@@ -141,9 +144,8 @@ class CronFireAdmin(PlainAdmin):
         return format_html('<a href="{}">{}</a>', self.address_of(Job, fire.job_id), fire.job_id)
 
 
-def upcoming(schedule: str, timezone: str, now: datetime) -> list[tuple[str, str]]:
+def upcoming(expression: CronExpression, zone: ZoneInfo, now: datetime) -> list[tuple[str, str]]:
     """Return the next five fires after `now`, in UTC and in the zone; raise `ValueError` where there are none."""
-    expression, zone = CronExpression.parse(schedule), ZoneInfo(timezone)
     fires: list[tuple[str, str]] = []
     for _ in range(PREVIEWED):
         now = next_fire(expression, zone, now)

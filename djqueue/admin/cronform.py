@@ -30,6 +30,11 @@ class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
             "schedule": AdminTextInputWidget(),
             "timezone": AdminTextInputWidget(),
         }
+        help_texts = {
+            "schedule": "Minute, hour, day of month, month, day of week; or an alias such as @daily. Where day of "
+            "month and day of week are both given, either is enough. L is the last day of the month, friL its last "
+            "Friday, fri#2 its second Friday; H is a number that the name chooses.",
+        }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -49,7 +54,8 @@ class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean_schedule(self) -> str:
         """Refuse what no calendar has and what cron implementations read differently."""
         text: str = self.cleaned_data["schedule"].strip()
-        _checked(lambda: CronExpression.parse(text))
+        # A name that was refused says so itself.
+        _checked(lambda: CronExpression.parse(text, self.cleaned_data.get("name", "")))
         return text
 
     def clean_timezone(self) -> str:

@@ -6,7 +6,7 @@
 
 An entry is fixed when its minute and its hour are plain numbers, lists or ranges; a `*` or a step makes it elapsed.
 A date that the zone left out altogether does not count as a matching date. Day of month and day of week, where both
-are given, match if either does, as in every cron.
+are given, match if either does: each is asked of croniter by itself, and the nearer answer counts.
 
 The invariant: `next_fire` goes strictly forward, and `missed` names only times that `next_fire` names as well.
 """
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 from croniter import croniter
 
-from djqueue.policy.cronsyntax import read_fields
+from djqueue.policy.cronsyntax import DAY_OF_MONTH, DAY_OF_WEEK, LAST, Fields, Values, read_fields
 from djqueue.policy.walltime import date_exists, first_instant_from, instants_of, offset_change, wall_at
 
 EVER = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall time
@@ -33,18 +33,25 @@ class CronExpression:
     """A valid expression; make it with `parse`."""
 
     text: str
-    """Five fields, parted by single spaces; an alias is written out."""
+    """Five fields, parted by single spaces; an alias is written out, `H` is replaced by its number."""
 
     fixed: bool
     """Minute and hour are fixed; False: the entry follows elapsed time."""
 
+    fields: Fields
+    branches: tuple[str, ...]
+    """What croniter is asked; a wall time matches if it matches one of them."""
+
     @classmethod
-    def parse(cls, text: str) -> "CronExpression":
-        """Read five fields or an alias. Raises `ValueError` with what was expected and an example."""
-        fields = read_fields(text)
-        minute, hour = croniter.expand(" ".join(fields))[0][:2]
-        plain = not any("*" in field or "/" in field for field in fields[:2])
-        expression = cls(text=" ".join(fields), fixed=plain and "*" not in (*minute, *hour))
+    def parse(cls, text: str, name: str | None = None) -> "CronExpression":
+        """Read five fields or an alias; `name` is the entry's, for `H`.
+
+        Raises `ValueError` with what was expected and an example.
+        """
+        fields = read_fields(text, name)
+        plain = not any("*" in word or "/" in word for word in fields.words[:2])
+        fixed = plain and not any(each.whole for each in fields.values[:2])
+        expression = cls(text=" ".join(fields.words), fixed=fixed, fields=fields, branches=_branches(fields))
         try:
             expression.wall_after(EVER)
         except ValueError:
@@ -63,14 +70,38 @@ class CronExpression:
         return self._step(wall.replace(second=1, microsecond=0), forward=False)
 
     def _step(self, wall: datetime, *, forward: bool) -> datetime:
-        try:
-            steps: Any = croniter(self.text, wall, ret_type=datetime)
-            found: datetime = steps.get_next() if forward else steps.get_prev()
-        except OverflowError as fault:
-            raise ValueError(
-                f"cron: {self.text!r} has no further time {'after' if forward else 'until'} {wall}"
-            ) from fault
-        return found
+        found = [each for branch in self.branches if (each := _nearest(branch, wall, forward=forward))]
+        if not found:
+            raise ValueError(f"cron: {self.text!r} has no further time {'after' if forward else 'until'} {wall}")
+        return min(found) if forward else max(found)
+
+
+def _branches(fields: Fields) -> tuple[str, ...]:
+    """Return one expression without a union for each way to match a day."""
+    minute, hour, _, month, _ = fields.words
+    days, weekdays = fields.values[DAY_OF_MONTH], fields.values[DAY_OF_WEEK]
+    # A star leaves the matter to the other field; "1-31" or "0-6" spelt out is every day, whatever the other says.
+    if any(each.whole and not each.starred for each in (days, weekdays)):
+        days = weekdays = Values(numbers=frozenset(), whole=True)
+    pairs = [] if days.whole else [(_listed(days), "*")]
+    if not weekdays.whole:
+        pairs += [("*", ",".join(map(str, sorted(weekdays.numbers))))] if weekdays.numbers else []
+        pairs += [("*", f"l{day}" if which == 0 else f"{day}#{which}") for day, which in sorted(weekdays.nth)]
+    return tuple(f"{minute} {hour} {day} {month} {weekday}" for day, weekday in pairs or [("*", "*")])
+
+
+def _listed(days: Values) -> str:
+    return ",".join([*map(str, sorted(days.numbers)), *([LAST] if days.last else [])])
+
+
+def _nearest(branch: str, wall: datetime, *, forward: bool) -> datetime | None:
+    """Return croniter's answer, None where the calendar has no such date or ends."""
+    try:
+        steps: Any = croniter(branch, wall, ret_type=datetime)
+        found: datetime = steps.get_next() if forward else steps.get_prev()
+    except (OverflowError, ValueError):
+        return None
+    return found
 
 
 def next_fire(expression: CronExpression, tz: ZoneInfo, after: datetime) -> datetime:

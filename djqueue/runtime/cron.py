@@ -71,7 +71,7 @@ class CronDuty:
 
     def _decide(self, entry: Entry) -> None:
         try:
-            expression, zone = CronExpression.parse(entry.schedule), _zone(entry.timezone)
+            expression, zone = CronExpression.parse(entry.schedule, entry.name), _zone(entry.timezone)
             upcoming = next_fire(expression, zone, max(entry.now, entry.last_fire_at or entry.now))
             due = _due_at(entry, expression, zone)
         except Exception as error:

@@ -87,6 +87,13 @@ def test_the_form_takes_arguments_that_fit_and_leaves_the_context_out(login: Log
     assert (entry.args, entry.kwargs, entry.queue_name) == ([7], {"failures": 0}, "emails")
 
 
+def test_the_form_takes_h_and_says_that_the_two_days_are_a_union(login: Login) -> None:
+    client = login("*")
+
+    assert "either is enough" in text_of(client.get(add_to("cronentry")))
+    assert saved(client, schedule="H H * * *").schedule == "H H * * *"
+
+
 def test_two_entries_can_not_have_one_name(login: Login) -> None:
     client = login("*")
     rows.make_entry(name="nightly")
@@ -160,6 +167,7 @@ def test_r17_the_page_shows_the_next_five_fires_in_utc_and_in_the_zone(login: Lo
     page = text_of(client.get(page_of(entry)))
 
     fires = page.partition('class="djqueue-fires"')[2].partition("</table>")[0]
+    assert "at 00:00 on day 29 of the month in February, Tokyo time" in page
     assert fires.count("<tr>") == 6
     assert "<td>2028-02-28 15:00</td><td>2028-02-29 00:00 JST</td>" in fires
 
