@@ -1,0 +1,1 @@
+"""djqueue and its peers side by side: the same workloads, in one run, on one server."""
