@@ -1,26 +1,43 @@
-"""Cron entries and their fires: what is due, and the one transaction in which an entry fires.
+"""Cron entries as they stand, and their plans. How they fire is in `store.cronfire`.
 
-     entry seen ──plan──► next_fire_at ──due──► fire = memory raised + fire row + job + next_fire_at, or nothing at all
-        ▲ disabled, edited: planned anew, and nothing fires
+     entry seen ──plan──► next_fire_at ──due──► fires ──► next_fire_at at or before what the name remembers ──plan──► …
+        ▲ switched off, edited: planned anew, and nothing fires
 
-Invariant: a nominal time of a name makes at most one job, whoever leads and however many believe that they do: the
-memory of a name only rises, (name, fire time) is unique, and the entry is locked in the very version that was read, so
-that an edit, a switch-off or a deletion counts from its commit.
+Invariant: a plan is written only to the very version of the entry that it was computed from, so that an edit, a
+switch-off or a deletion counts from its commit.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from djqueue.policy.cronfires import GRACE_SECONDS, MISSED_MAX, Missed, Overlap
 from djqueue.store import db
 
 PRUNE_BATCH = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Glance:
+    """What tells whether an entry needs attention."""
+
+    id: int
+    version: str
+    on: bool
+    """False: it was switched off, and its plan must go."""
+
+    next_fire_at: datetime | None
+    can_leave_queue: bool
+    """A fire waits, and the job that it waited for has ended."""
+
+    now: datetime
+    """The database's now when the entry was read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """An enabled entry as it stands, with what its name remembers. `args` and `kwargs` are JSON texts."""
+    """An entry that is on, with what its name remembers. `args` and `kwargs` are JSON texts."""
 
     id: int
     version: str
@@ -37,43 +54,67 @@ class Entry:
     now: datetime
     """The database's now when the entry was read."""
 
+    missed: Missed = Missed.RUN_ONCE
+    missed_max: int = MISSED_MAX
+    grace_seconds: int = GRACE_SECONDS
+    overlap: Overlap = Overlap.ALLOW
+    jitter_seconds: int = 0
+    queued_fire_at: datetime | None = None
+    last_job_id: UUID | None = None
 
-ENTRIES = """
-select e.id, e.xmin::text, e.name, e.schedule, e.timezone, e.task_name, e.queue_name, e.args::text, e.kwargs::text,
-    e.next_fire_at, m.last_fire_at, e.last_error, statement_timestamp()
-from djqueue_cron_entry e left join djqueue_cron_memory m on m.name = e.name
-where e.enabled order by e.next_fire_at nulls first, e.id
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """A plan and an error, to be written to the version of an entry that they belong to."""
+
+    id: int
+    version: str
+    next_fire_at: datetime | None
+    error: str = ""
+
+
+# All entries, every second: three columns and no join. Those that are off appear while something is left to take away.
+LOOK = """
+select e.id, e.xmin::text, e.enabled and e.removed_at is null, e.next_fire_at,
+    e.queued_fire_at is not null and not exists (select from djqueue_job j where j.id = e.last_job_id),
+    statement_timestamp()
+from djqueue_cron_entry e
+where (e.enabled and e.removed_at is null) or e.next_fire_at is not null or e.queued_fire_at is not null
+order by e.next_fire_at nulls first, e.id
 """
 
-# An entry that is switched on again is planned anew.
+READ = """
+select e.id, e.xmin::text, e.name, e.schedule, e.timezone, e.task_name, e.queue_name, e.args::text, e.kwargs::text,
+    e.next_fire_at, m.last_fire_at, e.last_error, statement_timestamp(), e.missed, e.missed_max, e.grace_seconds,
+    e.overlap, e.jitter_seconds, e.queued_fire_at, e.last_job_id
+from djqueue_cron_entry e left join djqueue_cron_memory m on m.name = e.name
+where e.id = any(%(ids)s::bigint[]) and e.enabled and e.removed_at is null order by e.next_fire_at nulls first, e.id
+"""
+
+# An entry that is switched on again is planned anew, and nothing of before waits in it.
 FORGET_DISABLED = """
 with off as materialized (
-    select id from djqueue_cron_entry where not enabled and next_fire_at is not null for update skip locked)
-update djqueue_cron_entry e set next_fire_at = null from off where e.id = off.id
+    select id, name, queued_fire_at from djqueue_cron_entry
+    where not (enabled and removed_at is null) and (next_fire_at is not null or queued_fire_at is not null)
+    for update skip locked),
+dropped as (
+    update djqueue_cron_fire f set outcome = 'dropped' from off
+    where f.name = off.name and f.fire_at = off.queued_fire_at and f.outcome = 'queued')
+update djqueue_cron_entry e set next_fire_at = null, queued_fire_at = null from off where e.id = off.id
 """
 
 # `xmin` names the version of the row: whatever was changed since it was read, this finds nothing. A row that somebody
 # is editing is passed over, so that a form left open holds up no other entry.
 SETTLE = """
-with e as materialized (
-    select id from djqueue_cron_entry
-    where id = %(id)s and xmin::text = %(version)s and enabled for update skip locked)
-update djqueue_cron_entry c set next_fire_at = %(next_fire_at)s::timestamptz, last_error = %(error)s
-from e where c.id = e.id returning c.id
+with given as materialized (
+    select * from unnest(%(ids)s::bigint[], %(versions)s::text[], %(plans)s::timestamptz[], %(errors)s::text[])
+        g(id, version, next_fire_at, error)),
+held as materialized (
+    select e.id from djqueue_cron_entry e join given g on g.id = e.id and g.version = e.xmin::text
+    where e.enabled and e.removed_at is null order by e.id for update of e skip locked)
+update djqueue_cron_entry e set next_fire_at = g.next_fire_at, last_error = g.error
+from given g join held using (id) where e.id = g.id returning e.id, e.xmin::text
 """
-
-# The memory is raised or refuses: a deleted and re-created entry fires nothing twice, also after its fires were pruned.
-FIRE = """
-with raised as (
-    insert into djqueue_cron_memory as m (name, last_fire_at) values (%(name)s, %(fire_at)s::timestamptz)
-    on conflict (name) do update set last_fire_at = greatest(m.last_fire_at, excluded.last_fire_at)
-    where m.last_fire_at < excluded.last_fire_at returning name)
-insert into djqueue_cron_fire (name, fire_at, fired_at)
-select name, %(fire_at)s::timestamptz, clock_timestamp() from raised
-on conflict (name, fire_at) do nothing returning id
-"""
-# Where the task's dedupe key is taken, this is the unfinished job that holds it.
-ANSWERED_BY = "update djqueue_cron_fire set job_id = %(job_id)s::uuid where id = %(id)s"
 
 # Ids grow with time: the first few by id are the oldest, and no index on fired_at is needed.
 PRUNE_FIRES = f"""
@@ -84,40 +125,35 @@ returning 1
 """
 
 
-def entries(alias: str) -> list[Entry]:
-    """Return all enabled entries, those without a plan and the most overdue first."""
-    return [_entry(row) for row in db.rows(alias, ENTRIES)]
+def look(alias: str) -> list[Glance]:
+    """Return what every entry is about, those without a plan and the most overdue first."""
+    return [
+        Glance(id=id_, version=version, on=on, next_fire_at=plan, can_leave_queue=can_leave, now=now)
+        for id_, version, on, plan, can_leave, now in db.rows(alias, LOOK)
+    ]
+
+
+def read(alias: str, ids: Sequence[int]) -> list[Entry]:
+    """Return those of these entries that are on, without a plan and the most overdue first."""
+    return [_entry(row) for row in db.rows(alias, READ, {"ids": list(ids)})]
 
 
 def forget_disabled(alias: str) -> None:
-    """Take the plan from entries that are switched off."""
+    """Take the plan, and what waits, from entries that are switched off."""
     db.rows(alias, FORGET_DISABLED)
 
 
-def settle(alias: str, entry: Entry, next_fire_at: datetime | None, error: str = "") -> bool:
-    """Write when the entry fires next, and its error; return False, having changed nothing, if it is no longer the
-    entry that was read."""
-    params = {"id": entry.id, "version": entry.version, "next_fire_at": next_fire_at, "error": error}
-    return bool(db.rows(alias, SETTLE, params))
-
-
-def fire(
-    alias: str, entry: Entry, fire_at: datetime, next_fire_at: datetime | None, enqueue: Callable[[], UUID]
-) -> UUID | None:
-    """Fire for one nominal time, in a transaction of its own; return the job's id.
-
-    `enqueue` writes the job in that transaction and returns its id; what it raises undoes the fire.
-    None: the entry is no longer the one that was read, or its name has fired for this time or a later one before.
-    """
-    with db.one_transaction(alias):
-        if not settle(alias, entry, next_fire_at):
-            return None
-        fired = db.rows(alias, FIRE, {"name": entry.name, "fire_at": fire_at})
-        if not fired:
-            return None
-        job_id = enqueue()
-        db.rows(alias, ANSWERED_BY, {"id": fired[0][0], "job_id": job_id})
-        return job_id
+def settle(alias: str, settled: Sequence[Settled]) -> dict[int, str]:
+    """Write when entries fire next, and their errors; return the new version of each that is still what was read."""
+    if not settled:
+        return {}
+    params = {
+        "ids": [each.id for each in settled],
+        "versions": [each.version for each in settled],
+        "plans": [each.next_fire_at for each in settled],
+        "errors": [each.error for each in settled],
+    }
+    return dict(db.rows(alias, SETTLE, params))
 
 
 def prune_fires(alias: str, keep_days: int = 90) -> int:
@@ -126,7 +162,8 @@ def prune_fires(alias: str, keep_days: int = 90) -> int:
 
 
 def _entry(row: db.Row) -> Entry:
-    id_, version, name, schedule, zone, task, queue, args, kwargs, next_fire_at, last_fire_at, error, now = row
+    id_, version, name, schedule, zone, task, queue, args, kwargs, plan, last, error, now, *policies = row
+    missed, missed_max, grace, overlap, jitter, queued, last_job = policies
     return Entry(
         id=id_,
         version=version,
@@ -137,8 +174,15 @@ def _entry(row: db.Row) -> Entry:
         queue_name=queue,
         args=args,
         kwargs=kwargs,
-        next_fire_at=next_fire_at,
-        last_fire_at=last_fire_at,
+        next_fire_at=plan,
+        last_fire_at=last,
         last_error=error,
         now=now,
+        missed=Missed(missed),
+        missed_max=missed_max,
+        grace_seconds=grace,
+        overlap=Overlap(overlap),
+        jitter_seconds=jitter,
+        queued_fire_at=queued,
+        last_job_id=last_job,
     )

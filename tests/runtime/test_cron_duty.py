@@ -3,7 +3,7 @@
 import ast
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from types import ModuleType
@@ -11,12 +11,14 @@ from uuid import UUID
 
 import pytest
 
+from djqueue.policy.cronhash import jitter
 from djqueue.policy.ids import uuid7
 from djqueue.runtime import cron as cron_duty
+from djqueue.runtime import cron_entry
 from djqueue.runtime import leader as leader_duty
 from djqueue.runtime.cron import CronDuty
 from djqueue.runtime.leader import LeaderDuty
-from djqueue.store import cron, db, history, leader, stats
+from djqueue.store import cron, cronfire, db, history, leader, stats
 from djqueue.store.cron import Entry
 from djqueue.store.enqueue import NewJob, enqueue
 from tests.helpers import raw_connection
@@ -37,21 +39,26 @@ def lead(connection_kind: str) -> LeaderDuty:
     return keeper("keeper a")
 
 
-def prepare(entry: Entry) -> Callable[[], UUID]:
+class Jobs:
     """Knows every task but `missing`."""
-    if entry.task_name == "missing":
-        raise ValueError("task: expected a task that this project has, got 'missing'")
-    job = NewJob(
-        id=uuid7(),
-        queue_name=entry.queue_name or "default",
-        task_name=entry.task_name,
-        args=f'{{"args": {entry.args}, "kwargs": {entry.kwargs}}}',
-    )
-    return lambda: enqueue("default", job).id
+
+    def prepare(self, entry: Entry) -> NewJob:
+        if entry.task_name == "missing":
+            raise ValueError("task: expected a task that this project has, got 'missing'")
+        return NewJob(
+            id=uuid7(),
+            queue_name=entry.queue_name or "default",
+            task_name=entry.task_name,
+            args=f'{{"args": {entry.args}, "kwargs": {entry.kwargs}}}',
+        )
+
+    def enqueue(self, wanted: Sequence[tuple[NewJob, int]]) -> list[UUID]:
+        new = [replace(job, id=uuid7(), delay_seconds=delay) for job, delay in wanted]
+        return [enqueue("default", job).id for job in new]
 
 
-def cron_of(lead: LeaderDuty) -> CronDuty:
-    return CronDuty("default", lead, prepare)
+def cron_of(lead: LeaderDuty, jobs: cron_duty.Jobs | None = None) -> CronDuty:
+    return CronDuty("default", lead, jobs or Jobs())
 
 
 def database_now() -> datetime:
@@ -90,6 +97,16 @@ def plan(name: str = "entry") -> tuple[datetime | None, str]:
         "default", "select next_fire_at, last_error from djqueue_cron_entry where name = %(name)s", {"name": name}
     )
     return found[0]  # type: ignore[return-value]
+
+
+def a_minute_passes(duty: CronDuty) -> None:
+    """Tick as if a minute had passed: plans and memories move back by one."""
+    back = {"back": timedelta(seconds=60)}
+    db.rows("default", "update djqueue_cron_memory set last_fire_at = last_fire_at - %(back)s::interval", back)
+    db.rows("default", "update djqueue_cron_fire set fire_at = fire_at - %(back)s::interval", back)
+    db.rows("default", "update djqueue_cron_entry set next_fire_at = next_fire_at - %(back)s::interval", back)
+    db.rows("default", "update djqueue_cron_entry set queued_fire_at = queued_fire_at - %(back)s::interval", back)
+    duty.tick()
 
 
 def jobs() -> list[UUID]:
@@ -137,18 +154,174 @@ def test_r17_six_hours_down_gives_one_job_for_the_latest_missed_minute(lead: Lea
     assert plan()[0] in (minutes_ago(-1), minutes_ago(0))
 
 
+@pytest.mark.parametrize(
+    ("schedule", "minutes", "policy", "jobs_expected", "outcome"),
+    [
+        ("* * * * *", 360, {"missed": "run_once"}, 1, "enqueued"),
+        ("{minute} * * * *", 362, {"missed": "run_once"}, 1, "enqueued"),
+        ("{minute} {hour} * * *", 362, {"missed": "run_once"}, 1, "enqueued"),
+        ("* * * * *", 360, {"missed": "run_all", "missed_max": 5}, 5, "enqueued"),
+        ("{minute} * * * *", 362, {"missed": "run_all"}, 7, "enqueued"),
+        ("{minute} {hour} * * *", 362, {"missed": "run_all"}, 1, "enqueued"),
+        ("* * * * *", 360, {"missed": "skip"}, 1, "enqueued"),
+        ("{minute} * * * *", 362, {"missed": "skip"}, 0, "missed"),
+        ("{minute} {hour} * * *", 362, {"missed": "skip"}, 0, "missed"),
+        ("{minute} * * * *", 362, {"missed": "skip", "grace_seconds": 600}, 1, "enqueued"),
+    ],
+)
+def test_r17_six_hours_down_gives_what_each_policy_says(
+    lead: LeaderDuty, schedule: str, minutes: int, policy: dict[str, object], jobs_expected: int, outcome: str
+) -> None:
+    planned = minutes_ago(minutes)
+    create(planned=planned, schedule=schedule.format(minute=planned.minute, hour=planned.hour))
+    change(**policy)
+    duty = cron_of(lead)
+
+    duty.tick()
+    duty.tick()
+
+    assert len(jobs()) == jobs_expected
+    assert set(db.rows("default", "select outcome from djqueue_cron_fire")) == {(outcome,)}
+    at = plan()[0]
+    assert at is not None
+    assert at > database_now() - timedelta(seconds=2)
+
+
+def test_overlap_skip_fires_again_when_the_last_job_has_ended(lead: LeaderDuty) -> None:
+    create(planned=minutes_ago(0), schedule="* * * * *")
+    change(overlap="skip")
+    duty = cron_of(lead)
+    duty.tick()
+
+    a_minute_passes(duty)
+    db.rows("default", "delete from djqueue_job")
+    a_minute_passes(duty)
+
+    assert db.rows("default", "select outcome from djqueue_cron_fire order by fire_at") == [
+        ("enqueued",),
+        ("overlapped",),
+        ("enqueued",),
+    ]
+
+
+def test_overlap_queue_one_enqueues_within_a_look_of_the_end_of_the_last_job(lead: LeaderDuty) -> None:
+    create(planned=minutes_ago(0), schedule="* * * * *")
+    change(overlap="queue_one")
+    duty = cron_of(lead)
+    duty.tick()
+    (first,) = jobs()
+    a_minute_passes(duty)
+    assert jobs() == [first]
+
+    db.rows("default", "delete from djqueue_job")
+    duty.tick()
+
+    (second,) = jobs()
+    assert db.rows("default", "select outcome, job_id from djqueue_cron_fire order by fire_at") == [
+        ("enqueued", first),
+        ("enqueued", second),
+    ]
+    duty.tick()
+    assert jobs() == [second]
+
+
+def test_jitter_delays_the_job_and_not_the_fire(lead: LeaderDuty) -> None:
+    due = minutes_ago(0)
+    create(planned=due)
+    change(jitter_seconds=3_600)
+
+    cron_of(lead).tick()
+
+    delay = jitter("entry", due, 3_600)
+    assert fired() == [due]
+    assert db.rows("default", "select extract(epoch from run_at - created_at)::int from djqueue_job") == [(delay,)]
+
+
+def test_an_entry_that_is_fired_on_time_is_planned_from_its_nominal_time(lead: LeaderDuty) -> None:
+    """However late the plan is computed, no minute between is lost."""
+    create(planned=minutes_ago(0), schedule="* * * * *")
+    duty = cron_of(lead)
+
+    duty.tick()
+
+    assert plan()[0] == fired()[0] + timedelta(minutes=1)
+
+
+def test_r17_a_leader_that_died_between_firing_and_planning_is_followed_by_one_that_plans(
+    lead: LeaderDuty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = minutes_ago(0)
+    create(planned=due, schedule="* * * * *")
+    with monkeypatch.context() as patch:
+        patch.setattr(CronDuty, "_plan", lambda *args: None)
+        cron_of(lead).tick()
+    assert plan()[0] == due
+
+    second = cron_of(lead)
+    second.tick()
+    second.tick()
+
+    assert fired()[0] == due
+    assert len(jobs()) == len(fired()) <= 2
+    assert plan()[0] == fired()[-1] + timedelta(minutes=1)
+
+
+def test_one_bad_entry_among_many_that_are_due_together_harms_only_itself(
+    lead: LeaderDuty, caplog: pytest.LogCaptureFixture
+) -> None:
+    due = minutes_ago(0)
+    for number in range(20):
+        create(f"entry {number}", planned=due, queue_name="x" * 101 if number == 7 else "")
+    duty = cron_of(lead)
+
+    with caplog.at_level(logging.WARNING, "djqueue"):
+        for _ in range(3):
+            duty.tick()
+
+    assert len(jobs()) == 19
+    assert "can't be written" in plan("entry 7")[1]
+    assert len(caplog.records) == 1
+
+
+def test_an_entry_that_could_not_be_fired_fires_when_it_can(lead: LeaderDuty) -> None:
+    create(planned=minutes_ago(0), queue_name="x" * 101)
+    duty = cron_of(lead)
+    duty.tick()
+
+    change(queue_name="default")
+    duty.tick()
+    duty.tick()
+
+    assert len(jobs()) == 1
+    assert plan()[1] == ""
+
+
+def test_a_plan_set_back_by_sql_fires_nothing_again(lead: LeaderDuty) -> None:
+    due = minutes_ago(0)
+    create(planned=due)
+    duty = cron_of(lead)
+    duty.tick()
+
+    for days in (0, 1, 30):
+        change(next_fire_at=due - timedelta(days=days))
+        duty.tick()
+
+    assert len(jobs()) == 1
+    assert plan()[0] == due + timedelta(days=1)
+
+
 def test_r17_a_leader_was_killed_and_another_with_a_stale_view_comes(
     lead: LeaderDuty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both believe that they lead, and the second read the entries before the first fired."""
     due = minutes_ago(0)
     create(planned=due)
-    stale = cron.entries("default")
+    stale = cron.read("default", [each.id for each in cron.look("default")])
     cron_of(lead).tick()
     end_lease()
     second = keeper("keeper b")
     with monkeypatch.context() as patch:
-        patch.setattr(cron, "entries", lambda alias: stale)
+        patch.setattr(cron, "read", lambda alias, ids: stale)
         cron_of(second).tick()
     cron_of(second).tick()
     cron_of(lead).tick()
@@ -289,7 +462,11 @@ def test_r22_an_entry_whose_task_comes_with_the_next_release_fires_then(lead: Le
     cron_of(lead).tick()
     assert plan()[0] == minutes_ago(5)
 
-    CronDuty("default", lead, lambda entry: prepare(replace(entry, task_name="noop"))).tick()
+    class Release(Jobs):
+        def prepare(self, entry: Entry) -> NewJob:
+            return super().prepare(replace(entry, task_name="noop"))
+
+    cron_of(lead, Release()).tick()
 
     assert len(jobs()) == 1
     assert plan()[1] == ""
@@ -301,14 +478,17 @@ def test_what_goes_wrong_while_the_job_is_written_is_the_entrys_own_error(lead: 
     create("bad", planned=due)
     create("good", planned=due)
 
-    def fails(entry: Entry) -> Callable[[], UUID]:
-        def enqueue_badly() -> UUID:
-            prepare(entry)()
-            raise RuntimeError("the receiver fell over")
+    class Failing(Jobs):
+        def prepare(self, entry: Entry) -> NewJob:
+            return replace(super().prepare(entry), priority=1 if entry.name == "bad" else 0)
 
-        return enqueue_badly if entry.name == "bad" else prepare(entry)
+        def enqueue(self, wanted: Sequence[tuple[NewJob, int]]) -> list[UUID]:
+            ids = super().enqueue(wanted)
+            if any(job.priority for job, _ in wanted):
+                raise RuntimeError("the receiver fell over")
+            return ids
 
-    CronDuty("default", lead, fails).tick()
+    cron_of(lead, Failing()).tick()
 
     assert plan("bad") == (due, "the receiver fell over")
     assert (fired("bad"), fired("good"), len(jobs())) == ([], [due], 1)
@@ -352,12 +532,12 @@ def test_an_entry_that_was_found_right_is_not_computed_again(lead: LeaderDuty, m
     duty = cron_of(lead)
     duty.tick()
     duty.tick()
-    monkeypatch.setattr(cron_duty, "next_fire", lambda *args: pytest.fail("computed again"))
+    monkeypatch.setattr(cron_entry, "next_fire", lambda *args: pytest.fail("computed again"))
 
     duty.tick()
 
 
-@pytest.mark.parametrize("module", [cron_duty, cron, leader_duty, leader, history, stats])
+@pytest.mark.parametrize("module", [cron_duty, cron_entry, cron, cronfire, leader_duty, leader, history, stats])
 def test_r16_nothing_of_the_leader_reads_a_wall_clock_of_its_own(module: ModuleType) -> None:
     tree = ast.parse(inspect.getsource(module))
     calls = {node.func.attr for node in ast.walk(tree) if isinstance(node, ast.Call) and hasattr(node.func, "attr")}

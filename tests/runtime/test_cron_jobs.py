@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -48,8 +49,14 @@ def entry(task: str = "noop", args: Any = (), kwargs: Any = None, queue_name: st
     )
 
 
+def enqueued(*entries: Entry, delay: int = 0) -> list[UUID]:
+    jobs = CronJobs("default")
+    with db.one_transaction("default"):
+        return jobs.enqueue([(jobs.prepare(each), delay) for each in entries])
+
+
 def test_a_job_has_the_options_of_its_task() -> None:
-    id_ = CronJobs("default")(entry("call_partner", kwargs={"order_id": 7}))()
+    (id_,) = enqueued(entry("call_partner", kwargs={"order_id": 7}))
 
     assert db.rows(
         "default",
@@ -58,9 +65,37 @@ def test_a_job_has_the_options_of_its_task() -> None:
 
 
 def test_an_entry_may_name_another_queue() -> None:
-    CronJobs("default")(entry("make_thumbnail", ["a.png"], queue_name="default"))()
+    enqueued(entry("make_thumbnail", ["a.png"], queue_name="default"))
 
     assert db.rows("default", "select queue_name, priority, timeout_seconds from djqueue_job") == [("default", -10, 60)]
+
+
+def test_jobs_of_many_tasks_are_answered_in_order() -> None:
+    """Also with arguments of both kinds, and where all together are too large for one statement."""
+    large = "x" * 900_000
+    entries = [
+        entry(args=[1]),
+        entry("call_partner", [7], {"failures": 0}),
+        entry(kwargs={"number": 2}),
+        *(entry("make_thumbnail", [large]) for _ in range(6)),
+        entry("call_partner", [8], {"failures": 0}),
+    ]
+
+    ids = enqueued(*entries)
+
+    rows = db.rows("default", "select id, task_name, args::text from djqueue_job")
+    found = {id_: (name, json.loads(args)) for id_, name, args in rows}
+    assert [found[id_][0] for id_ in ids] == [each.task_name for each in entries]
+    assert found[ids[1]][1] == {"args": [7], "kwargs": {"failures": 0}}
+    assert found[ids[2]][1] == {"args": [], "kwargs": {"number": 2}}
+
+
+def test_a_job_may_start_later_by_the_databases_clock() -> None:
+    enqueued(entry(), delay=30)
+
+    assert db.rows("default", "select state, run_at - created_at from djqueue_job") == [
+        ("scheduled", timedelta(seconds=30))
+    ]
 
 
 def test_enqueueing_sends_djangos_signal() -> None:
@@ -72,7 +107,7 @@ def test_enqueueing_sends_djangos_signal() -> None:
 
     task_signals.task_enqueued.connect(receive)
     try:
-        id_ = CronJobs("default")(entry())()
+        (id_,) = enqueued(entry())
     finally:
         task_signals.task_enqueued.disconnect(receive)
 
@@ -93,7 +128,7 @@ def test_enqueueing_sends_djangos_signal() -> None:
 )
 def test_r17_what_is_wrong_is_said_before_anything_is_written(bad: Entry, said: str) -> None:
     with pytest.raises(Exception, match=said):
-        CronJobs("default")(bad)
+        CronJobs("default").prepare(bad)
 
 
 def plan(*, cron: bool = True) -> Plan:
