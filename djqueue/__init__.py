@@ -1,6 +1,6 @@
 """djqueue: the durable job queue for Django projects, on the PostgreSQL they already have.
 
-    from djqueue import task, JobContext, Retry, Snooze, Dead, Cancel
+    from djqueue import task, cron, JobContext, Retry, Snooze, Dead, Cancel
 
 Names are loaded when they are first used, since most need Django's settings.
 """
@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from djqueue.api.context import JobContext
+    from djqueue.api.cron import cron
     from djqueue.api.results import JobResult
     from djqueue.api.task import DjqueueTask, task
     from djqueue.exceptions import (
@@ -51,6 +52,7 @@ __all__ = [
     "RetryPolicy",
     "Snooze",
     "TransactionError",
+    "cron",
     "retry_after",
     "task",
 ]
@@ -61,6 +63,7 @@ _HOMES = {
     "JobContext": "djqueue.api.context",
     "JobResult": "djqueue.api.results",
     "RetryPolicy": "djqueue.policy.retry",
+    "cron": "djqueue.api.cron",
     "retry_after": "djqueue.policy.verdict",
     "task": "djqueue.api.task",
 }

@@ -6,6 +6,7 @@ plans it anew from that moment on.
 
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from django.contrib import admin
@@ -24,6 +25,9 @@ from djqueue.policy.cron import CronExpression, next_fire
 from djqueue.policy.cronwords import in_words
 
 PREVIEWED = 5
+LEADERS = ["state", "preview", "fires_next", "last_error", "was_changed", "waits", "last_job"]
+"""What nobody edits."""
+
 REPLANNED = {"name", "schedule", "timezone", "enabled", "task_name"}
 
 
@@ -32,10 +36,10 @@ class CronEntryAdmin(PlainAdmin):
     """Recurring jobs."""
 
     form = CronEntryForm
-    list_display = ("name", "enabled", "schedule", "timezone", "task_name", "fires_next", "last_error")
+    list_display = ("name", "state", "schedule", "timezone", "task_name", "fires_next", "last_error")
     ordering = ("name",)
     fieldsets = (
-        (None, {"fields": ("name", "enabled")}),
+        (None, {"fields": ("name", "enabled", "state")}),
         ("Job", {"fields": ("task_name", "args", "kwargs", "queue_name")}),
         (
             "When",
@@ -44,10 +48,27 @@ class CronEntryAdmin(PlainAdmin):
                 "description": "Saving fires nothing: the next fire is the first one after that moment.",
             },
         ),
+        (
+            "How",
+            {"fields": (("missed", "missed_max", "grace_seconds"), "overlap", "jitter_seconds", "waits", "last_job")},
+        ),
     )
 
     fires_next = show.moment_column("next_fire_at", "next fire")
     was_changed = show.moment_column("changed_at", "changed")
+    waits = show.moment_column("queued_fire_at", "fire that waits")
+
+    @admin.display(description="state")
+    def state(self, entry: CronEntry) -> str:
+        """Whether it fires, and who says so."""
+        if entry.removed_at is not None:
+            return "removed from the code"
+        return ("on" if entry.enabled else "paused") + (", from the code" if entry.in_code else "")
+
+    @admin.display(description="last job")
+    def last_job(self, entry: CronEntry) -> str:
+        """The job of the last fire, wherever it stands now."""
+        return job_link(self, entry.last_job_id)
 
     @admin.display(description="next fires")
     def preview(self, entry: Any) -> str:
@@ -80,14 +101,16 @@ class CronEntryAdmin(PlainAdmin):
         """Hide the arguments from those who may neither change them nor see payloads."""
         if self.has_change_permission(request, obj) or self.has_payload_permission(request) or obj is None:
             return self.fieldsets
-        name, job, when = self.fieldsets
-        return [name, (job[0], {"fields": ("task_name", "args_shown", "queue_name")}), when]
+        name, job, *others = self.fieldsets
+        return [name, (job[0], {"fields": ("task_name", "args_shown", "queue_name")}), *others]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
-        """What the leader writes; all of it for those who may not change it."""
-        if obj is None or self.has_change_permission(request, obj):
-            return ["preview", "fires_next", "last_error", "was_changed"]
-        return flatten_fieldsets(self.get_fieldsets(request, obj))
+        """What the leader writes; what the code owns; all of it for those who may not change it."""
+        if obj is not None and not self.has_change_permission(request, obj):
+            return flatten_fieldsets(self.get_fieldsets(request, obj))
+        if getattr(obj, "in_code", False):
+            return [name for name in flatten_fieldsets(self.get_fieldsets(request, obj)) if name != "enabled"]
+        return LEADERS
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
         """Write what was changed and nothing else: the leader writes the plan meanwhile."""
@@ -112,7 +135,9 @@ class CronEntryAdmin(PlainAdmin):
         return request.user.has_perm("djqueue.change_cronentry")
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
-        """Tell whether the user may delete entries."""
+        """Tell whether the user may delete entries; one that the code declares would come back."""
+        if getattr(obj, "in_code", False) and getattr(obj, "removed_at", None) is None:
+            return False
         return request.user.has_perm("djqueue.delete_cronentry")
 
 
@@ -120,11 +145,11 @@ class CronEntryAdmin(PlainAdmin):
 class CronFireAdmin(PlainAdmin):
     """Each fire of an entry, the latest first."""
 
-    list_display = ("id", "name", "due", "was_fired", "job")
+    list_display = ("id", "name", "due", "was_fired", "lateness", "outcome", "job")
     ordering = ("-id",)
     search_fields = ("=name",)
     search_help_text = "Exactly the name of an entry."
-    fieldsets = ((None, {"fields": (("id", "name"), ("due", "was_fired"), "job")}),)
+    fieldsets = ((None, {"fields": (("id", "name"), ("due", "was_fired", "lateness"), ("outcome", "job"))}),)
 
     due = show.moment_column("fire_at", "due")
     was_fired = show.moment_column("fired_at", "fired")
@@ -139,9 +164,17 @@ class CronFireAdmin(PlainAdmin):
     @admin.display(description="job")
     def job(self, fire: CronFire) -> str:
         """The job, wherever it stands now."""
-        if fire.job_id is None:
-            return show.EMPTY
-        return format_html('<a href="{}">{}</a>', self.address_of(Job, fire.job_id), fire.job_id)
+        return job_link(self, fire.job_id)
+
+    @admin.display(description="late by")
+    def lateness(self, fire: CronFire) -> str:
+        """How long after its nominal time it happened."""
+        return f"{(fire.fired_at - fire.fire_at).total_seconds():,.1f} s"
+
+
+def job_link(page: PlainAdmin, job_id: UUID | None) -> str:
+    """Return a link to a job, which is found wherever it stands."""
+    return show.EMPTY if job_id is None else format_html('<a href="{}">{}</a>', page.address_of(Job, job_id), job_id)
 
 
 def upcoming(expression: CronExpression, zone: ZoneInfo, now: datetime) -> list[tuple[str, str]]:

@@ -13,8 +13,14 @@ from djqueue.api.arguments import frozen
 from djqueue.exceptions import ArgumentsError
 from djqueue.models import CronEntry
 from djqueue.policy.cron import CronExpression
+from djqueue.policy.cronfires import MOST_GRACE_SECONDS, MOST_JITTER_SECONDS, MOST_MISSED
 
 MOST_NAME = 200
+LIMITS = (
+    ("missed_max", 1, MOST_MISSED),
+    ("grace_seconds", 0, MOST_GRACE_SECONDS),
+    ("jitter_seconds", 0, MOST_JITTER_SECONDS),
+)
 
 
 class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -22,7 +28,21 @@ class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = CronEntry
-        fields = ("name", "enabled", "task_name", "args", "kwargs", "queue_name", "schedule", "timezone")
+        fields = (
+            "name",
+            "enabled",
+            "task_name",
+            "args",
+            "kwargs",
+            "queue_name",
+            "schedule",
+            "timezone",
+            "missed",
+            "missed_max",
+            "grace_seconds",
+            "overlap",
+            "jitter_seconds",
+        )
         widgets = {
             "name": AdminTextInputWidget(),
             "args": AdminTextareaWidget(attrs={"rows": 3}),
@@ -40,6 +60,8 @@ class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
         super().__init__(*args, **kwargs)
         self._offer("task_name", source.task_names(), "")
         self._offer("queue_name", sorted(source.settings_queues()), "(the task's own)")
+        for field, low, high in LIMITS:
+            self._limit(field, low, high)
 
     def clean_name(self) -> str:
         """Refuse a name that another entry has, wherever djqueue's tables are."""
@@ -102,6 +124,14 @@ class CronEntryForm(forms.ModelForm):  # type: ignore[type-arg]
         self.fields[field] = forms.ChoiceField(
             choices=choices, required=old.required, label=old.label, help_text=old.help_text
         )
+
+    def _limit(self, field: str, low: int, high: int) -> None:
+        """Bound a number where it is typed; the table refuses the rest in its own words."""
+        old = self.fields.get(field)
+        if old is not None:
+            self.fields[field] = forms.IntegerField(
+                min_value=low, max_value=high, initial=old.initial, label=old.label, help_text=old.help_text
+            )
 
     def _json(self, field: str, kind: type, words: str) -> Any:
         value = self.cleaned_data[field]

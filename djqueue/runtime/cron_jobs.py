@@ -31,24 +31,25 @@ class Prepared:
 
 
 class CronJobs:
-    """The jobs of one backend's entries."""
+    """The jobs of the entries in the database of one backend."""
 
     def __init__(self, backend_alias: str) -> None:
         self._backend_alias = backend_alias
 
     def prepare(self, entry: Entry) -> Prepared:
         """Return the entry's job; raise what is wrong with the entry, in words."""
-        backend: Any = task_backends[self._backend_alias]
         args, kwargs = _arguments(entry)
-        task = _task(entry).using(backend=self._backend_alias, queue_name=entry.queue_name or None)
+        task = _task(entry)
+        backend = self._backend_of(task)
+        task = task.using(backend=backend.alias, queue_name=entry.queue_name or None)
         frozen = arguments.frozen(task, args, kwargs, backend.djqueue_options.max_args_bytes)
         return Prepared(task=task, args=args, kwargs=kwargs, size=len(frozen))
 
     def enqueue(self, wanted: Sequence[tuple[Prepared, int]]) -> list[UUID]:
         """Enqueue jobs, each after so many seconds; return their ids in order. Like jobs share a statement."""
-        backend: Any = task_backends[self._backend_alias]
         found: dict[int, UUID] = {}
         for task, places in _alike(wanted):
+            backend = task.get_backend()
             rows = [_row(wanted[place][0]) for place in places]
             if None in rows:
                 (place,) = places
@@ -58,13 +59,20 @@ class CronJobs:
             found.update((place, UUID(result.id)) for place, result in zip(places, results, strict=True))
         return [found[place] for place in range(len(wanted))]
 
+    def _backend_of(self, task: Any) -> Any:
+        """Return the task's own backend, if its jobs are in this database; else the one that this keeper serves."""
+        mine: Any = task_backends[self._backend_alias]
+        own = task.get_backend()
+        return own if getattr(own, "alias_of_database", None) == mine.alias_of_database else mine
+
 
 def _alike(wanted: Sequence[tuple[Prepared, int]]) -> Iterator[tuple[Any, list[int]]]:
     """Yield tasks, with the delay as an option, and the places of the jobs that one call may enqueue."""
     groups: dict[object, list[int]] = {}
     for place, (job, delay) in enumerate(wanted):
         alone = place if _row(job) is None else None
-        groups.setdefault((job.task.module_path, job.task.queue_name, delay, alone), []).append(place)
+        key = (job.task.module_path, job.task.backend, job.task.queue_name, delay, alone)
+        groups.setdefault(key, []).append(place)
     for places in groups.values():
         job, delay = wanted[places[0]]
         task = job.task.using(run_after=timedelta(seconds=delay)) if delay else job.task

@@ -5,6 +5,7 @@ take many, have threads of their own.
 """
 
 from djqueue.runtime.cron import CronDuty
+from djqueue.runtime.cron_code import CronCode
 from djqueue.runtime.cron_jobs import CronJobs
 from djqueue.runtime.duty import Duty
 from djqueue.runtime.housekeeping import PrunerDuty, SummaryDuty, VacuumDuty
@@ -27,4 +28,4 @@ def _cron(plan: Plan) -> list[Duty]:
     if not plan.cron:
         return []
     leader = LeaderDuty(plan.alias, plan.supervisor_id, CRON)
-    return [leader, CronDuty(plan.alias, leader, CronJobs(plan.backend))]
+    return [leader, CronCode(plan.alias, leader), CronDuty(plan.alias, leader, CronJobs(plan.backend))]

@@ -23,6 +23,11 @@ FORM = {
     "queue_name": "",
     "schedule": "30 2 * * *",
     "timezone": "Europe/Paris",
+    "missed": "run_once",
+    "missed_max": "100",
+    "grace_seconds": "60",
+    "overlap": "allow",
+    "jitter_seconds": "0",
 }
 
 
@@ -70,6 +75,11 @@ def test_r17_a_new_entry_has_no_plan_and_fires_nothing(login: Login) -> None:
         ({"args": "[NaN]"}, "finite number"),
         ({"args": '["\\u0000"]'}, "NUL"),
         ({"name": "x" * 201}, "at most 200"),
+        ({"missed": "sometimes"}, "Select a valid choice"),
+        ({"missed_max": "0"}, "greater than or equal to 1"),
+        ({"missed_max": "1001"}, "less than or equal to 1000"),
+        ({"overlap": "maybe"}, "Select a valid choice"),
+        ({"jitter_seconds": "-1"}, "greater than or equal to 0"),
     ],
 )
 def test_r17_the_form_refuses_what_can_not_fire_or_run(login: Login, fields: dict[str, str], words: str) -> None:
@@ -202,6 +212,52 @@ def test_a_task_that_is_no_longer_known_stays_visible_but_can_not_be_saved(login
     assert "gone.task (not known)" in text_of(client.get(page_of(entry)))
     page = text_of(client.post(page_of(entry), {**FORM, "task_name": "gone.task"}))
     assert "No task with this name is known" in page
+
+
+def test_policies_are_saved_and_leave_the_plan_alone(login: Login) -> None:
+    planned = timezone.now() + timedelta(days=1)
+    entry = rows.make_entry(timezone="Europe/Paris", next_fire_at=planned)
+
+    policies = {"missed": "run_all", "missed_max": "5", "overlap": "queue_one", "jitter_seconds": "30"}
+    login("*").post(page_of(entry), {**FORM, **policies})
+
+    entry.refresh_from_db()
+    assert (entry.missed, entry.missed_max, entry.overlap, entry.jitter_seconds) == ("run_all", 5, "queue_one", 30)
+    assert entry.next_fire_at == planned
+
+
+def test_of_an_entry_in_the_code_only_the_switch_can_be_changed(login: Login) -> None:
+    client = login("*")
+    entry = rows.make_entry(in_code=True, timezone="Europe/Paris")
+
+    page = text_of(client.get(page_of(entry)))
+    client.post(page_of(entry), {**FORM, "enabled": "", "schedule": "0 3 * * *", "jitter_seconds": "30"})
+
+    entry.refresh_from_db()
+    assert 'name="enabled"' in page
+    assert not any(f'name="{field}"' in page for field in FORM if field != "enabled")
+    assert (entry.enabled, entry.schedule, entry.jitter_seconds) == (False, "30 2 * * *", 0)
+    assert "paused, from the code" in text_of(client.get(list_of("cronentry")))
+
+
+def test_an_entry_that_the_code_declares_can_not_be_deleted_until_it_is_removed_there(login: Login) -> None:
+    client = login("*")
+    entry = rows.make_entry(in_code=True)
+    assert client.post(page_of(entry, "delete"), {"post": "yes"}).status_code == 403
+
+    CronEntry.objects.update(removed_at=timezone.now())
+    assert "removed from the code" in text_of(client.get(list_of("cronentry")))
+    assert client.post(page_of(entry, "delete"), {"post": "yes"}).status_code == 302
+
+
+def test_a_fire_shows_how_late_it_was_and_what_it_came_to(login: Login) -> None:
+    due = timezone.now() - timedelta(seconds=90)
+    CronFire.objects.create(name="nightly", fire_at=due, fired_at=due + timedelta(seconds=12.5), outcome="overlapped")
+
+    page = text_of(login("view_cronfire").get(list_of("cronfire")))
+
+    assert "12.5 s" in page
+    assert "overlapped" in page
 
 
 def test_an_entry_can_be_deleted(login: Login) -> None:
