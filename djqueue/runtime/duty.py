@@ -6,16 +6,24 @@ told. A duty that cannot go on raises `Fatal`, which ends the process: never ali
 """
 
 import logging
+import os
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
+
+import psycopg
 
 from djqueue.policy.backoff import Backoff
 from djqueue.store import db, faults
 
 log = logging.getLogger("djqueue")
+
+
+MOST_PAUSE_SECONDS = 3.0
+"""Heartbeats are back so soon after the database is; leases are 3 s at the least, and reaping waits still longer."""
 
 
 class Duty(Protocol):
@@ -35,6 +43,13 @@ class EndingDuty(Duty, Protocol):
         """Give it back; called once, after the last tick, if the connection still lives."""
 
 
+@runtime_checkable
+class PatientDuty(Duty, Protocol):
+    """A duty that lets others go first when the database is back."""
+
+    after_outage_seconds: float
+
+
 class Fatal(Exception):
     """The duty can never succeed in this process; the process must end and be replaced."""
 
@@ -52,7 +67,12 @@ class Routine:
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._on_fatal = on_fatal
-        self._backoff = Backoff(0.1, 5)
+        self._backoff = Backoff(0.1, MOST_PAUSE_SECONDS)
+        self._raw: psycopg.Connection[Any] | None = None
+        self._connected = False
+        self._had_connection = False
+        self._busy_since: float | None = None
+        self._cutting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"djqueue-{name}", daemon=True)
 
     def start(self) -> None:
@@ -76,19 +96,27 @@ class Routine:
                 self._due[key] = (duty, 0.0)
         self._wake.set()
 
+    def cut_if_stuck(self, seconds: float) -> None:
+        """Cut the connection off, from another thread, if a tick has waited for the database for so long: a network
+        that swallows everything, or a lock that somebody holds for ever. The routine connects again."""
+        since = self._busy_since
+        if since is None or time.monotonic() - since < seconds:
+            return
+        with self._cutting:
+            if self._busy_since == since:
+                log.error("database does not answer, connecting again routine=%s", self.name)
+                self._busy_since = None
+                _cut(self._raw)
+
     def _run(self) -> None:
-        connected = False
         while not self._stopping.is_set():
             try:
-                if not connected:
-                    db.adopt(self._alias, prepared=self._prepared)
-                    connected = True
+                self._connect()
                 self._turn()
                 self._backoff.reset()
             except (*faults.ERRORS, OSError) as error:
-                connected = connected and not faults.connection_is_lost(self._alias, error)
-                if not connected:
-                    db.drop(self._alias)
+                if faults.connection_is_lost(self._alias, error):
+                    self._drop()
                 self._pause(error)
             except Fatal as error:
                 self._on_fatal(f"{self.name}: {error}")
@@ -97,9 +125,28 @@ class Routine:
                 log.exception("duty failed routine=%s", self.name)
                 self._on_fatal(f"{self.name}: unexpected error")
                 return
-        if connected:
+        if self._connected:
             self._end()
-        db.drop(self._alias)
+        self._drop()
+
+    def _connect(self) -> None:
+        if self._connected:
+            return
+        self._raw = db.adopt(self._alias, prepared=self._prepared)
+        self._connected = True
+        if self._had_connection:
+            self._let_patient_ones_wait()
+        self._had_connection = True
+
+    def _drop(self) -> None:
+        self._connected = False
+        with self._cutting:
+            db.drop(self._alias)
+
+    def _let_patient_ones_wait(self) -> None:
+        for key, (duty, at) in self._due.items():
+            if isinstance(duty, PatientDuty):
+                self._due[key] = (duty, max(at, time.monotonic() + duty.after_outage_seconds))
 
     def _end(self) -> None:
         for duty, _ in self._due.values():
@@ -118,8 +165,10 @@ class Routine:
                 self._due[key] = (duty, float("inf"))
                 delay = 1.0
                 try:
+                    self._busy_since = time.monotonic()
                     delay = duty.tick()
                 finally:
+                    self._busy_since = None
                     was_woken = self._due[key][1] == 0.0
                     self._due[key] = (duty, 0.0 if was_woken else time.monotonic() + delay)
         next_at = min((at for _, at in self._due.values()), default=float("inf"))
@@ -129,3 +178,13 @@ class Routine:
         seconds = self._backoff.next(random.Random())
         log.warning("database trouble routine=%s error=%s retry_in=%.1fs", self.name, faults.words(error), seconds)
         self._wake.wait(seconds)
+
+
+def _cut(raw: psycopg.Connection[Any] | None) -> None:
+    """End both directions of a connection under whoever waits for it."""
+    try:
+        if raw is not None:
+            with socket.socket(fileno=os.dup(raw.fileno())) as line:
+                line.shutdown(socket.SHUT_RDWR)
+    except (OSError, psycopg.Error):
+        pass  # it is gone already

@@ -8,6 +8,7 @@ Invariant: a lease is never extended for a process that is known to be gone.
 """
 
 import logging
+import time
 from collections.abc import Callable
 
 from djqueue.runtime.plan import Plan
@@ -20,6 +21,7 @@ from djqueue.runtime.slot_table import (
     REPLACE,
     JobState,
     Page,
+    PageStatus,
     Record,
     SlotTable,
     now_ns,
@@ -27,6 +29,9 @@ from djqueue.runtime.slot_table import (
 from djqueue.store import lease, workers
 
 log = logging.getLogger("djqueue")
+
+START_SECONDS = 60.0
+"""Importing a large project, or connecting to a slow database, may take longer than a lease."""
 
 
 class Heartbeat:
@@ -39,15 +44,24 @@ class Heartbeat:
         self._alias = plan.alias
         self._table = table
         self._wake_parent = wake_parent
+        self._ticked_at = time.monotonic()
+        self._was_late = False
 
     def tick(self) -> float:
         """Extend what deserves it, for all workers of this supervisor at once."""
-        pages = list(self._table.live())
-        held = [(page, record) for page in pages for record in self._deserving(page)]
+        self._note_gap()
+        pages = [(page, page.worker_id) for page in self._table.live()]
+        held = [(page, record) for page, _ in pages for record in self._deserving(page)]
         if held:
             self._extend(held)
-        workers.seen(self._alias, [page.worker_id for page in pages])
+        workers.seen(self._alias, [worker_id for _, worker_id in pages])
         return self._plan.options.beat_seconds
+
+    def _note_gap(self) -> None:
+        """When this duty itself comes very late, everything may have stood still: nobody is judged by its own beat."""
+        now = time.monotonic()
+        self._was_late = now - self._ticked_at > 2 * self._plan.options.beat_seconds
+        self._ticked_at = now
 
     def _extend(self, held: list[tuple[Page, Record]]) -> None:
         now = now_ns()
@@ -63,21 +77,23 @@ class Heartbeat:
                 page.mark(record, R_CANCEL)
 
     def _deserving(self, page: Page) -> list[Record]:
-        records = page.records()
+        worker_id, records = page.worker_id, page.records()
         waiting = [record for record in records if record.state is JobState.WAITING]
         if self._is_stuck(page):
-            self._give_back(page, waiting)
+            self._replace(page, worker_id, self._give_back(page, waiting))
             waiting = []
         now = now_ns()
         grace = int(self._plan.options.grace_seconds * 1e9)
-        started = [r for r in records if r.state is JobState.STARTED and not r.is_overdue(now, grace)]
-        return waiting + started
+        return waiting + [record for record in records if record.has_started and not record.is_overdue(now, grace)]
 
     def _is_stuck(self, page: Page) -> bool:
+        patience = self._plan.options.lease_seconds
+        if page.status is PageStatus.STARTING:
+            patience = max(patience, START_SECONDS)
         lively = max(page.get(BEAT), page.get(PROGRESS))
-        return now_ns() - lively > self._plan.options.lease_seconds * 1e9
+        return not self._was_late and now_ns() - lively > patience * 1e9
 
-    def _give_back(self, page: Page, waiting: list[Record]) -> None:
+    def _give_back(self, page: Page, waiting: list[Record]) -> int:
         """First the mark, then a second look, then the row: the worker writes its start before it reads the mark, so
         that a job is never both given back and started."""
         for record in waiting:
@@ -86,9 +102,11 @@ class Heartbeat:
         back = [lease.Lease(r.id, r.lease_token) for r in waiting if r.lease_token in now_waiting]
         if back:
             lease.release(self._alias, back)
-        if not page.get(REPLACE):
-            log.error(
-                "worker makes no progress, it is replaced worker=%s jobs_given_back=%d", page.worker_id, len(back)
-            )
-            page.set(REPLACE, 1)
-            self._wake_parent()
+        return len(back)
+
+    def _replace(self, page: Page, worker_id: str, given_back: int) -> None:
+        if page.get(REPLACE) or page.worker_id != worker_id:  # the page may have changed hands meanwhile
+            return
+        log.error("worker makes no progress, it is replaced worker=%s jobs_given_back=%d", worker_id, given_back)
+        page.set(REPLACE, 1)
+        self._wake_parent()

@@ -7,20 +7,25 @@ the slot table.
 import logging
 import os
 import select
-import signal
 import threading
+import time
 
 from djqueue.api import registry
 from djqueue.runtime import leading
 from djqueue.runtime.duty import Duty, Routine
 from djqueue.runtime.heartbeat import Heartbeat
 from djqueue.runtime.plan import Plan
-from djqueue.runtime.recovering import Cancels, Orphans, Promote, Reap, Settle, Suspects
-from djqueue.runtime.slot_table import STOP_KEEPER, SlotTable
+from djqueue.runtime.recovering import Cancels, Orphans, Promote, Reap, Suspects
+from djqueue.runtime.settle import Settle
+from djqueue.runtime.slot_table import KEEPER_BEAT, STOP_KEEPER, SlotTable, now_ns
 
 log = logging.getLogger("djqueue")
 
 EXIT_FATAL = 70
+LOOK_SECONDS = 1.0
+END_SECONDS = 5.0
+SLOWEST_TICK_SECONDS = 60.0
+"""A tick of the recovery that takes longer waits for something that will not come."""
 
 
 class Keeper:
@@ -32,39 +37,48 @@ class Keeper:
         self._wake_read = wake_read
         self._parent_write = parent_write
         self._fatal = threading.Event()
+        self._settle = Settle(plan, table, self._on_suspects)
         self._recovery = self._routine("recovery", self._recovery_duties())
+        self._heartbeat = self._routine("heartbeat", [Heartbeat(plan, table, self._wake_parent)])
         self._routines = [
-            self._routine("heartbeat", [Heartbeat(plan, table, self._wake_parent)]),
+            self._heartbeat,
             self._recovery,
             *(self._routine(name, duties) for name, duties in leading.routines(plan)),
         ]
 
     def run(self) -> int:
         """Work until told to stop; return the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, signal.SIG_IGN)
         registry.load()
         for routine in self._routines:
             routine.start()
         while not self._fatal.is_set():
-            select.select([self._wake_read], [], [], 1.0)
-            _empty(self._wake_read)
-            self._recovery.wake("settle")
-            if self._table.get(STOP_KEEPER) and not self._table.ended():
+            self._table.set(KEEPER_BEAT, now_ns())
+            select.select([self._wake_read], [], [], LOOK_SECONDS)
+            if _empty(self._wake_read):
+                self._recovery.wake("settle")
+            self._cut_what_is_stuck()
+            if self._table.get(STOP_KEEPER) and self._settle.is_quiet:
                 return self._stop()
         return EXIT_FATAL
+
+    def _cut_what_is_stuck(self) -> None:
+        """Leases that are not extended run out: rather another connection than a wait without end."""
+        options = self._plan.options
+        self._heartbeat.cut_if_stuck(max(1.0, options.lease_seconds - options.beat_seconds) / 2)
+        self._recovery.cut_if_stuck(SLOWEST_TICK_SECONDS)
 
     def _stop(self) -> int:
         for routine in self._routines:
             routine.stop()
+        until = time.monotonic() + END_SECONDS
         for routine in self._routines:
-            routine.join(5)
+            routine.join(max(0.0, until - time.monotonic()))
         return 0
 
     def _recovery_duties(self) -> list[Duty]:
         plan, table = self._plan, self._table
         duties: list[Duty] = [
-            Settle(plan, table, self._on_suspects),
+            self._settle,
             Promote(plan),
             Cancels(plan, table),
             Suspects(plan, table, self._wake_parent),
@@ -90,9 +104,12 @@ class Keeper:
             pass
 
 
-def _empty(pipe: int) -> None:
+def _empty(pipe: int) -> bool:
+    """Read what has come; return whether anything had."""
+    found = False
     try:
         while os.read(pipe, 4096):
-            pass
+            found = True
     except BlockingIOError:
         pass
+    return found

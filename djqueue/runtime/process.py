@@ -1,53 +1,62 @@
 """The first steps of a child process, forked or spawned: die with the parent, set up Django if need be, then work."""
 
 import ctypes
+import logging
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
+from typing import NoReturn
 
 from djqueue.runtime.plan import Plan
+from djqueue.runtime.slot_table import ORDER_DRAIN, ORDERS, SlotTable
+
+log = logging.getLogger("djqueue")
 
 EXIT_RECYCLED = 75
-"""A worker that has done its share; it is replaced at once."""
+"""A worker that has done its share, or was told to stop by somebody else than its parent; it is replaced at once."""
 
 _PR_SET_PDEATHSIG = 1
 
 
-def run_worker(plan: Plan, table_path: str, pages: int, index: int, parent_pid: int) -> None:
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that stop a supervisor gracefully. One that was ignored from the start (`nohup`) stays so."""
+    wanted = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+    return [number for number in wanted if signal.getsignal(number) is not signal.SIG_IGN]
+
+
+def run_worker(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int], parent_pid: int) -> None:
     """Be a worker process."""
     _begin(parent_pid)
-    from djqueue.runtime.slot_table import SlotTable
-    from djqueue.runtime.worker import Worker
-
-    worker = Worker(plan, SlotTable(table_path, pages).pages[index])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: worker.stop())
-    worker.run()
-    _leave(EXIT_RECYCLED if worker.is_recycling else 0)
+    _live(lambda: _work(plan, table, index, numbers))
 
 
 def run_keeper(
-    plan: Plan, table_path: str, pages: int, wake: Connection, parent_write: Connection, parent_pid: int
+    plan: Plan, table: SlotTable, wake: Connection, parent_write: Connection, numbers: Iterable[int], parent_pid: int
 ) -> None:
-    """Be the keeper process."""
-    for number in (signal.SIGTERM, signal.SIGINT):
+    """Be the keeper process. It ignores the signals that stop workers: heartbeats are the last thing to stop."""
+    for number in numbers:
         signal.signal(number, signal.SIG_IGN)
     _begin(parent_pid)
-    from djqueue.runtime.keeper import Keeper
-    from djqueue.runtime.slot_table import SlotTable
+    _live(lambda: _keep(plan, table, wake, parent_write))
 
-    os.set_blocking(wake.fileno(), False)
-    os.set_blocking(parent_write.fileno(), False)
-    keeper = Keeper(plan, SlotTable(table_path, pages), wake.fileno(), parent_write.fileno())
-    _leave(keeper.run())
+
+def die_with(parent_pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Get this signal as soon as the parent is gone: nobody would watch this process any more."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    else:
+        threading.Thread(target=_watch, args=(parent_pid, number), daemon=True).start()
+    if os.getppid() != parent_pid:  # it ended before the line above
+        os.kill(os.getpid(), number)
 
 
 def _begin(parent_pid: int) -> None:
     signal.set_wakeup_fd(-1)
-    _die_with(parent_pid)
+    die_with(parent_pid)
     import django
     from django.apps import apps
 
@@ -55,24 +64,54 @@ def _begin(parent_pid: int) -> None:
         django.setup()
 
 
-def _die_with(parent_pid: int) -> None:
-    """End at once when the parent is gone: nobody would watch this process any more."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    else:
-        threading.Thread(target=_watch, args=(parent_pid,), daemon=True).start()
-    if os.getppid() != parent_pid:
-        os._exit(1)
+def _work(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int]) -> int:
+    from djqueue.runtime.worker import Worker
+
+    page = table.pages[index]
+    worker = Worker(plan, page)
+    strays: list[int] = []
+
+    def on_signal(number: int, frame: object) -> None:
+        if not page.get(ORDERS) & ORDER_DRAIN:
+            strays.append(number)
+        worker.stop()
+
+    for number in numbers:
+        signal.signal(number, on_signal)
+    worker.run()
+    return EXIT_RECYCLED if worker.is_recycling or strays else 0
 
 
-def _watch(parent_pid: int) -> None:
+def _keep(plan: Plan, table: SlotTable, wake: Connection, parent_write: Connection) -> int:
+    from djqueue.runtime.keeper import Keeper
+
+    os.set_blocking(wake.fileno(), False)
+    os.set_blocking(parent_write.fileno(), False)
+    return Keeper(plan, table, wake.fileno(), parent_write.fileno()).run()
+
+
+def _live(life: Callable[[], int]) -> NoReturn:
+    """Live, and end without waiting for threads: a handler that can't be stopped must not keep the process alive, nor
+    may a loop that has failed leave it alive and idle."""
+    code = 1
+    try:
+        code = life()
+    except BaseException:
+        log.critical("process can't go on pid=%d", os.getpid(), exc_info=True)
+    finally:
+        _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            pass  # whoever read it is gone
+    os._exit(code)
+
+
+def _watch(parent_pid: int, number: int) -> None:
     while os.getppid() == parent_pid:
         time.sleep(0.2)
-    os._exit(1)
-
-
-def _leave(code: int) -> None:
-    """End without waiting for slot threads: a handler that can't be stopped must not keep the process alive."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    os.kill(os.getpid(), number)

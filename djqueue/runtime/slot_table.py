@@ -1,6 +1,6 @@
 """What every process of a supervisor can see without asking: a table in shared memory.
 
-    head  │ stop · suspects wait
+    head  │ stop · suspects wait · the keeper's beat
     page  │ status · pid · id · beat · … │ record │ record │ …      one page per worker process
                                           └ id · token · state · started · deadline · marks
 
@@ -15,6 +15,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
 from uuid import UUID
@@ -27,9 +28,10 @@ _PAGE_HEAD = 16
 _RECORD = 10
 _PAGE = _PAGE_HEAD + RECORDS * _RECORD
 _MASK = (1 << 64) - 1
+_EMPTY_PAGE = memoryview(bytes(8 * _PAGE)).cast("q")
 
-STOP_KEEPER, SUSPECTS_WAIT = 0, 1
-STATUS, PID, ID_HIGH, ID_LOW, BEAT, PROGRESS, ORDERS, EXIT_CODE, WHY, KIND, DONE, REPLACE = range(12)
+STOP_KEEPER, SUSPECTS_WAIT, KEEPER_BEAT = range(3)
+STATUS, PID, ID_HIGH, ID_LOW, BEAT, PROGRESS, ORDERS, EXIT_CODE, WHY, KIND, DONE, REPLACE, ENDED_AT = range(13)
 R_SEQUENCE, R_HIGH, R_LOW, R_TOKEN, R_STATE, R_STARTED, R_DEADLINE, R_REVOKED, R_LOST, R_CANCEL = range(10)
 
 
@@ -49,7 +51,9 @@ class JobState(IntEnum):
     NONE = 0
     WAITING = 1
     STARTED = 2
-    """Its handler runs, or has run and is not acked yet."""
+    """Its handler runs."""
+    ENDED = 3
+    """Its handler has returned; what became of it is not in the database yet. No time limit holds any more."""
 
 
 class Why(IntEnum):
@@ -91,6 +95,11 @@ class Record:
     """0: no hard limit."""
     revoked: bool
 
+    @property
+    def has_started(self) -> bool:
+        """Tell whether its handler was begun, whether or not it has returned."""
+        return self.state in (JobState.STARTED, JobState.ENDED)
+
     def is_overdue(self, now: int, slack: int = 0) -> bool:
         """Tell whether its handler has run past its hard limit by more than `slack` nanoseconds."""
         return self.state is JobState.STARTED and 0 < self.deadline < now - slack
@@ -125,11 +134,12 @@ class Page:
         return str(UUID(int=(self.get(ID_HIGH) & _MASK) << 64 | self.get(ID_LOW) & _MASK))
 
     def assign(self, worker_id: UUID, kind: Kind) -> None:
-        """Give the page to a process that is about to start."""
-        for word in range(_PAGE_HEAD):
-            self.set(word, 0)
-        for index in range(RECORDS):
-            self._words[self._at + _PAGE_HEAD + index * _RECORD + R_STATE] = 0
+        """Give the page to a process that is about to start.
+
+        Nothing of the last one is left, not even sequence numbers: one that died while it wrote left an odd one.
+        The page is free, so that nobody reads it meanwhile; its status is written last.
+        """
+        self._words[self._at : self._at + _PAGE] = _EMPTY_PAGE
         self.set(ID_HIGH, _signed(worker_id.int >> 64))
         self.set(ID_LOW, _signed(worker_id.int & _MASK))
         self.set(KIND, kind)
@@ -160,6 +170,10 @@ class Page:
     def extend(self, index: int, deadline: int) -> None:
         """Write a later deadline of a running job."""
         self._words[self._record(index) + R_DEADLINE] = deadline
+
+    def end(self, index: int) -> None:
+        """Write that the job's handler has returned."""
+        self._words[self._record(index) + R_STATE] = JobState.ENDED
 
     def let_go(self, index: int) -> None:
         """Write that the worker holds the job no more."""
@@ -192,7 +206,7 @@ class Page:
     def records(self) -> list[Record]:
         """Return copies of all records in use."""
         first = self._at + _PAGE_HEAD
-        states: Sequence[int] = self._words[first : first + RECORDS * _RECORD].tolist()[R_STATE::_RECORD]
+        states: Sequence[int] = self._words[first + R_STATE : first + RECORDS * _RECORD : _RECORD].tolist()
         found = (self.read(index) for index, state in enumerate(states) if state)
         return [record for record in found if record is not None]
 
@@ -201,33 +215,46 @@ class Page:
 
 
 class SlotTable:
-    """The whole table. Made by the parent; other processes open it by its path, or inherit it when forked."""
+    """The whole table. Made by the parent; forked processes inherit it, others open it by its file when it is sent to
+    them (it is picklable then)."""
 
-    def __init__(self, path: str, pages: int, *, create: bool = False) -> None:
+    def __init__(self, memory: mmap.mmap, pages: int, path: str = "") -> None:
         self.path = path
         self.count = pages
-        size = 8 * (_HEAD + pages * _PAGE)
-        with open(path, "r+b") as file:
-            if create:
-                file.truncate(size)
-            self._memory = mmap.mmap(file.fileno(), size)
-        self._words: memoryview[int] = memoryview(self._memory).cast("q")
+        self._words: memoryview[int] = memoryview(memory).cast("q")
         self.pages = [Page(self._words, index) for index in range(pages)]
 
     @classmethod
-    def make(cls, pages: int) -> "SlotTable":
-        """Make a new table in shared memory, or in the temporary folder where there is no such file system."""
-        folder = "/dev/shm" if os.path.isdir("/dev/shm") and os.access("/dev/shm", os.W_OK) else None
+    def inherited(cls, pages: int) -> "SlotTable":
+        """Make a new table for processes that will be forked: there is no file, so none is left by a kill -9."""
+        return cls(mmap.mmap(-1, _size(pages)), pages)
+
+    @classmethod
+    def in_file(cls, pages: int) -> "SlotTable":
+        """Make a new table that other processes can open: in shared memory, or where there is no such file system in
+        the temporary folder."""
+        folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         handle, path = tempfile.mkstemp(prefix="djqueue-", dir=folder)
+        os.truncate(handle, _size(pages))
         os.close(handle)
-        return cls(path, pages, create=True)
+        return cls.opened(path, pages)
+
+    @classmethod
+    def opened(cls, path: str, pages: int) -> "SlotTable":
+        """Open a table that another process has made."""
+        with open(path, "r+b") as file:
+            return cls(mmap.mmap(file.fileno(), _size(pages)), pages, path)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if not self.path:
+            raise TypeError("an inherited slot table can't be sent to another process; make it with in_file()")
+        return SlotTable.opened, (self.path, self.count)
 
     def unlink(self) -> None:
-        """Remove the file; the memory lives on in the processes that have it."""
-        try:
-            os.unlink(self.path)
-        except FileNotFoundError:
-            pass
+        """Remove the file, if there is one; the memory lives on in the processes that have it."""
+        if self.path:
+            with suppress(FileNotFoundError):
+                os.unlink(self.path)
 
     def get(self, word: int) -> int:
         """Return one word of the table's head."""
@@ -248,6 +275,10 @@ class SlotTable:
     def free_page(self) -> Page | None:
         """Return a page for a new process."""
         return next((page for page in self.pages if page.status is PageStatus.FREE), None)
+
+
+def _size(pages: int) -> int:
+    return 8 * (_HEAD + pages * _PAGE)
 
 
 def _signed(value: int) -> int:

@@ -100,6 +100,7 @@ class _Slot(threading.Thread):
         finally:
             self._let_go(held)
         held.ended = held.ended or time.monotonic()
+        held.page.end(held.index)
         self._slots.finished.append(held)
         self._on_finished()
 

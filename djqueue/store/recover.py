@@ -41,7 +41,7 @@ order by j.id limit {BATCH} for no key update skip locked
 """
 HELD = f"""
 select {_OVERDUE_COLUMNS}, true, j.errors::text from djqueue_job j
-where j.state = 'leased' and j.leased_by = %(worker)s order by j.id for no key update
+where j.state = 'leased' and j.leased_by = %(worker)s order by j.id for no key update skip locked
 """
 
 # `statement_timestamp()` bounds the index scan; the volatile `clock_timestamp()` would walk all that wait, each time.

@@ -40,7 +40,10 @@ values (%(id)s, %(supervisor_id)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(
     %(tasks_hash)s, true, clock_timestamp())
 on conflict (id) do update set seen_at = clock_timestamp(), wants_news = true, stopping = false
 """
-SEEN = "update djqueue_worker set seen_at = clock_timestamp() where id = any(%(ids)s::text[]) returning id"
+SEEN = """
+update djqueue_worker set seen_at = clock_timestamp()
+where id in (select id from djqueue_worker where id = any(%(ids)s::text[]) for no key update skip locked) returning id
+"""
 WANTS_NEWS = "update djqueue_worker set wants_news = %(wants)s, seen_at = clock_timestamp() where id = %(id)s"
 STOPPING = "update djqueue_worker set stopping = true, wants_news = false where id = %(id)s"
 REMOVE = "delete from djqueue_worker where id = any(%(ids)s::text[])"

@@ -7,7 +7,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from djqueue.exceptions import ConfigurationError
 from djqueue.management.logging import log_to_console
-from djqueue.runtime import start
+from djqueue.runtime import reload, start
 
 
 class Command(BaseCommand):
@@ -44,8 +44,8 @@ def add_worker_arguments(parser: CommandParser) -> None:
 def run_worker(options: dict[str, Any]) -> None:
     """Run a supervisor as asked; leave with its exit code."""
     log_to_console(options["verbosity"])
-    if options["reload"]:
-        start.reload_on_change([argument for argument in sys.argv if argument != "--reload"])
+    if options["reload"] and not reload.is_inside():
+        reload.run()
         return
     try:
         plan = start.make_plan(_wishes(options))
