@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from djqueue.api import arguments
 from djqueue.api.options import text_problem
 from djqueue.api.task import DjqueueTask
+from djqueue.compat import InvalidTask
 from djqueue.conf import nearest
 from djqueue.exceptions import ArgumentsError, ConfigurationError
 from djqueue.policy.cron import CronExpression
@@ -63,30 +64,61 @@ def cron(
                 f"@cron({schedule!r}): expected a task of djqueue, got {getattr(task, '__qualname__', task)!r}; put "
                 "@cron above @task"
             )
-        entry_name = task.module_path if name is None else name
-        where = f"@cron({schedule!r}) of {task.module_path}"
-        policy, most = missed_policy(missed, where)
-        frozen = json.loads(_frozen(where, task, args, dict(kwargs or {})))
-        _add(
+        entry = checked(
+            f"@cron({schedule!r}) of {task.module_path}",
             task,
-            Declared(
-                name=entry_name,
-                schedule=_schedule(where, schedule, entry_name),
-                timezone=_zone(where, tz),
-                task_name=task.module_path,
-                queue_name=queue_name,
-                args=json.dumps(frozen["args"]),
-                kwargs=json.dumps(frozen["kwargs"]),
-                missed=policy,
-                missed_max=most,
-                grace_seconds=_within(where, "grace_seconds", grace_seconds, MOST_GRACE_SECONDS),
-                overlap=overlap_policy(overlap, where),
-                jitter_seconds=_within(where, "jitter_seconds", jitter_seconds, MOST_JITTER_SECONDS),
-            ),
+            name=task.module_path if name is None else name,
+            schedule=schedule,
+            tz=tz,
+            args=args,
+            kwargs=kwargs or {},
+            missed=missed,
+            grace_seconds=grace_seconds,
+            overlap=overlap,
+            jitter_seconds=jitter_seconds,
+            queue_name=queue_name,
         )
+        _add(task, entry)
         return task
 
     return declare
+
+
+def checked(
+    where: str,
+    task: Any,
+    *,
+    name: str,
+    schedule: str,
+    tz: str = "UTC",
+    args: Sequence[Any] = (),
+    kwargs: Mapping[str, Any] | None = None,
+    missed: str = "run_once",
+    grace_seconds: int = GRACE_SECONDS,
+    overlap: str = "allow",
+    jitter_seconds: int = 0,
+    queue_name: str = "",
+) -> Declared:
+    """Return an entry that can fire and whose job can run; see `cron`. Errors begin with `where`."""
+    problem = text_problem("name", name, NAME_LIMIT)
+    if problem:
+        raise ConfigurationError(f"{where}: {problem}")
+    policy, most = missed_policy(missed, where)
+    frozen = json.loads(_frozen(where, task, args, dict(kwargs or {})))
+    return Declared(
+        name=name,
+        schedule=_schedule(where, schedule, name),
+        timezone=_zone(where, tz),
+        task_name=task.module_path,
+        queue_name=_queue(where, task, queue_name),
+        args=json.dumps(frozen["args"]),
+        kwargs=json.dumps(frozen["kwargs"]),
+        missed=policy,
+        missed_max=most,
+        grace_seconds=_within(where, "grace_seconds", grace_seconds, MOST_GRACE_SECONDS),
+        overlap=overlap_policy(overlap, where),
+        jitter_seconds=_within(where, "jitter_seconds", jitter_seconds, MOST_JITTER_SECONDS),
+    )
 
 
 def declared(backends: Sequence[str]) -> list[Declared]:
@@ -111,15 +143,11 @@ def overlap_policy(text: str, where: str) -> Overlap:
     """Read `allow`, `skip` or `queue_one`; raise `ConfigurationError` otherwise."""
     if text in set(Overlap):
         return Overlap(text)
-    raise ConfigurationError(
-        f"{where}: overlap: expected 'allow', 'skip' or 'queue_one', got {text!r}{nearest(str(text), [each.value for each in Overlap])}"
-    )
+    close = nearest(str(text), [each.value for each in Overlap])
+    raise ConfigurationError(f"{where}: overlap: expected 'allow', 'skip' or 'queue_one', got {text!r}{close}")
 
 
 def _add(task: Any, entry: Declared) -> None:
-    problem = text_problem("name", entry.name, NAME_LIMIT)
-    if problem:
-        raise ConfigurationError(f"@cron of {task.module_path}: {problem}")
     before = _declared.get(entry.name)
     # A module that is imported anew declares the same again, with a new function.
     if before is not None and (before[1].module_path != task.module_path or before[1].func is task.func):
@@ -136,6 +164,14 @@ def _schedule(where: str, schedule: str, name: str) -> str:
     except ValueError as fault:
         raise ConfigurationError(f"{where}: {fault}") from None
     return " ".join(schedule.split())
+
+
+def _queue(where: str, task: Any, queue_name: str) -> str:
+    try:
+        task.using(queue_name=queue_name or None)
+    except InvalidTask as fault:
+        raise ConfigurationError(f"{where}: queue_name: {fault}") from None
+    return queue_name
 
 
 def _zone(where: str, tz: str) -> str:

@@ -83,12 +83,15 @@ where (e.enabled and e.removed_at is null) or e.next_fire_at is not null or e.qu
 order by e.next_fire_at nulls first, e.id
 """
 
-READ = """
+SELECT = """
 select e.id, e.xmin::text, e.name, e.schedule, e.timezone, e.task_name, e.queue_name, e.args::text, e.kwargs::text,
     e.next_fire_at, m.last_fire_at, e.last_error, statement_timestamp(), e.missed, e.missed_max, e.grace_seconds,
     e.overlap, e.jitter_seconds, e.queued_fire_at, e.last_job_id
 from djqueue_cron_entry e left join djqueue_cron_memory m on m.name = e.name
-where e.id = any(%(ids)s::bigint[]) and e.enabled and e.removed_at is null order by e.next_fire_at nulls first, e.id
+"""
+READ = f"""
+{SELECT} where e.id = any(%(ids)s::bigint[]) and e.enabled and e.removed_at is null
+order by e.next_fire_at nulls first, e.id
 """
 
 # An entry that is switched on again is planned anew, and nothing of before waits in it.
@@ -135,7 +138,7 @@ def look(alias: str) -> list[Glance]:
 
 def read(alias: str, ids: Sequence[int]) -> list[Entry]:
     """Return those of these entries that are on, without a plan and the most overdue first."""
-    return [_entry(row) for row in db.rows(alias, READ, {"ids": list(ids)})]
+    return [entry_of(row) for row in db.rows(alias, READ, {"ids": list(ids)})]
 
 
 def forget_disabled(alias: str) -> None:
@@ -161,7 +164,8 @@ def prune_fires(alias: str, keep_days: int = 90) -> int:
     return len(db.rows(alias, PRUNE_FIRES, {"days": keep_days}))
 
 
-def _entry(row: db.Row) -> Entry:
+def entry_of(row: db.Row) -> Entry:
+    """Return a row of `SELECT` as an entry."""
     id_, version, name, schedule, zone, task, queue, args, kwargs, plan, last, error, now, *policies = row
     missed, missed_max, grace, overlap, jitter, queued, last_job = policies
     return Entry(

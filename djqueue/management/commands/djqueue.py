@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from djqueue.management.commands.runworker import add_worker_arguments, run_worker
+from djqueue.management.verbs import cron
 
 
 class Command(BaseCommand):
@@ -14,6 +15,11 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         add_worker_arguments(verbs.add_parser("worker", help="run jobs"))
+        cron.add_arguments(verbs.add_parser("cron", help="look at recurring jobs and change them"))
 
     def handle(self, *args: Any, **options: Any) -> None:
-        run_worker(options)
+        match options["verb"]:
+            case "worker":
+                run_worker(options)
+            case "cron":
+                cron.run(options, self.stdout.write)
