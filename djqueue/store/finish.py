@@ -14,7 +14,7 @@ from uuid import UUID
 import psycopg
 
 from djqueue.states import State
-from djqueue.store import db
+from djqueue.store import arrays, db
 
 
 class Ack(NamedTuple):
@@ -162,11 +162,11 @@ def fail(alias: str, failures: Sequence[Failure], *, overflow: bool = False) -> 
 
 def _ack_params(acks: Sequence[Ack], now: float) -> dict[str, Any]:
     return {
-        "ids": [ack.id for ack in acks],
-        "tokens": [ack.lease_token for ack in acks],
-        "began": [float(now - ack.began_ago if now else ack.began_ago) for ack in acks],
-        "ended": [float(now - ack.ended_ago if now else ack.ended_ago) for ack in acks],
-        "results": [ack.result for ack in acks],
+        "ids": arrays.of_ids([ack.id for ack in acks]),
+        "tokens": arrays.of_numbers([ack.lease_token for ack in acks]),
+        "began": arrays.of_numbers([now - ack.began_ago if now else ack.began_ago for ack in acks]),
+        "ended": arrays.of_numbers([now - ack.ended_ago if now else ack.ended_ago for ack in acks]),
+        "results": arrays.of_texts([ack.result for ack in acks]),
     }
 
 

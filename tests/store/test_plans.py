@@ -172,6 +172,8 @@ def pending_params() -> dict[str, Any]:
 
 STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
     "enqueue": (enqueue.ENQUEUE, enqueue_params, {DEDUPE}),
+    "enqueue now": (enqueue.ENQUEUE_NOW, enqueue_params, set()),
+    "enqueue all": (enqueue.ENQUEUE_ALL, lambda: enqueue._arrays([new_job() for _ in range(50)]), set()),
     "enqueue many": (
         enqueue.ENQUEUE_MANY,
         lambda: enqueue._arrays([new_job(dedupe_key=f"k{n}") for n in range(50)]),
