@@ -5,6 +5,7 @@
     elapsed  "*/30 * * * *"   whenever the clock shows a matching time: nothing in a gap, twice in a repeated hour
 
 An entry is fixed when its minute and its hour are plain numbers, lists or ranges; a `*` or a step makes it elapsed.
+(cron(8) of Debian, which calls the latter wildcard jobs, looks for a `*` at the beginning of either field only.)
 A date that the zone left out altogether does not count as a matching date. Day of month and day of week, where both
 are given, match if either does: each is asked of croniter by itself, and the nearer answer counts.
 
@@ -49,8 +50,7 @@ class CronExpression:
         Raises `ValueError` with what was expected and an example.
         """
         fields = read_fields(text, name)
-        plain = not any("*" in word or "/" in word for word in fields.words[:2])
-        fixed = plain and not any(each.whole for each in fields.values[:2])
+        fixed = not any("*" in word or "/" in word for word in fields.words[:2])
         expression = cls(text=" ".join(fields.words), fixed=fixed, fields=fields, branches=_branches(fields))
         try:
             expression.wall_after(EVER)
@@ -77,21 +77,26 @@ class CronExpression:
 
 
 def _branches(fields: Fields) -> tuple[str, ...]:
-    """Return one expression without a union for each way to match a day."""
-    minute, hour, _, month, _ = fields.words
+    """Return one expression without a union for each way to match a day.
+
+    All are lists of numbers: a range that means one number (`2-2`) would mean all to croniter.
+    """
+    minute, hour, _, month, _ = (_listed(each) for each in fields.values)
     days, weekdays = fields.values[DAY_OF_MONTH], fields.values[DAY_OF_WEEK]
     # A star leaves the matter to the other field; "1-31" or "0-6" spelt out is every day, whatever the other says.
     if any(each.whole and not each.starred for each in (days, weekdays)):
         days = weekdays = Values(numbers=frozenset(), whole=True)
     pairs = [] if days.whole else [(_listed(days), "*")]
     if not weekdays.whole:
-        pairs += [("*", ",".join(map(str, sorted(weekdays.numbers))))] if weekdays.numbers else []
+        pairs += [("*", _listed(weekdays))] if weekdays.numbers else []
         pairs += [("*", f"l{day}" if which == 0 else f"{day}#{which}") for day, which in sorted(weekdays.nth)]
     return tuple(f"{minute} {hour} {day} {month} {weekday}" for day, weekday in pairs or [("*", "*")])
 
 
-def _listed(days: Values) -> str:
-    return ",".join([*map(str, sorted(days.numbers)), *([LAST] if days.last else [])])
+def _listed(values: Values) -> str:
+    if values.whole:
+        return "*"
+    return ",".join([*map(str, sorted(values.numbers)), *([LAST] if values.last else [])])
 
 
 def _nearest(branch: str, wall: datetime, *, forward: bool) -> datetime | None:

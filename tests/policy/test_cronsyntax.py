@@ -77,7 +77,9 @@ def test_aliases_are_written_out(alias: str) -> None:
         ("30 * * * *", False),
         ("0-30/10 2 * * *", False),
         ("0 */6 * * *", False),
-        ("0 0-23 * * *", False),
+        ("0 0-23 * * *", True),
+        ("0-59 2 * * *", True),
+        ("0 2-2 * * *", True),
         ("30 2 */2 * *", True),
     ],
 )
@@ -134,6 +136,15 @@ def test_last_days_and_numbered_weekdays_are_found(text: str, expected: list[str
 )
 def test_day_of_month_and_day_of_week_are_a_union(text: str, expected: list[str]) -> None:
     assert days(text, 4) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [("10 2-2 * * *", "10 2 * * *"), ("5-5 * * 3-3 mon-mon", "5 * * 3 1"), ("0 0 7-7 * *", "0 0 7 * *")],
+)
+def test_a_range_of_one_number_is_that_number(text: str, same: str) -> None:
+    assert CronExpression.parse(text).branches == CronExpression.parse(same).branches
+    assert days(text, 4) == days(same, 4)
 
 
 def test_h_is_the_same_for_a_name_and_spreads_names() -> None:
