@@ -79,7 +79,7 @@ class DjqueueBackend(BaseTaskBackend):
         options = self._ready_for(task)
         job = self._new_job(task, args, kwargs, options)
         with _advice(job.dedupe_key is not None):
-            answer = store.enqueue(options.database, job)
+            answer = store.enqueue(options.database, job, prepared=options.prepared_statements)
         return self._enqueued(task, job, answer)
 
     def enqueue_many(self, task: Any, rows: Iterable[object]) -> list[JobResult]:

@@ -30,6 +30,27 @@ def rows(alias: str, sql: str, params: Params = ()) -> list[Row]:
         return cursor.fetchall() if cursor.description else []
 
 
+def rows_prepared(alias: str, sql: str, params: Params) -> list[Row]:
+    """Run one statement that comes again and again, prepared on the server: half the time of sending it as text.
+
+    Where somebody watches Django's queries (a debug log, execute wrappers), it goes through Django's own cursor.
+    """
+    connection: Any = connections[alias]
+    if getattr(connection, _ADOPTED, False) or connection.queries_logged or connection.execute_wrappers:
+        return rows(alias, sql, params)
+    connection.ensure_connection()
+    connection.validate_thread_sharing()
+    connection.validate_no_broken_transaction()
+    raw: psycopg.Connection[Any] = connection.connection
+    threshold = raw.prepare_threshold
+    with connection.wrap_database_errors:
+        try:
+            raw.prepare_threshold = 0
+            return fetch(psycopg.Cursor(raw).execute(sql, params or None))
+        finally:
+            raw.prepare_threshold = threshold
+
+
 def rows_or_overflow(alias: str, sql: str, overflow_sql: str, params: Params) -> list[Row]:
     """Run a statement that writes history; where the day has no partition, run the other one in its place, whatever
     transaction is open."""

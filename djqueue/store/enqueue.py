@@ -125,12 +125,16 @@ select min(created_at), case when bool_or(state = 'ready') then {_NOTIFY} end fr
 """
 
 
-def enqueue(alias: str, job: NewJob) -> Enqueued:
-    """Write one job in the current transaction of `alias`. One round trip, but for a race on its dedupe key."""
+def enqueue(alias: str, job: NewJob, *, prepared: bool = False) -> Enqueued:
+    """Write one job in the current transaction of `alias`. One round trip, but for a race on its dedupe key.
+
+    `prepared`: the connection can carry prepared statements.
+    """
     params = {**_shared(job), "id": job.id, "args": job.args, "dedupe_key": job.dedupe_key}
     is_plain = job.dedupe_key is None and job.run_at is None and not job.delay_seconds
+    run = db.rows_prepared if prepared else db.rows
     for _ in range(ROUNDS):
-        for id_, created_at, created, _told in db.rows(alias, ENQUEUE_NOW if is_plain else ENQUEUE, params):
+        for id_, created_at, created, _told in run(alias, ENQUEUE_NOW if is_plain else ENQUEUE, params):
             return Enqueued(id=id_, created=created, created_at=created_at)
     raise _unanswered(job.dedupe_key)
 

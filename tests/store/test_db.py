@@ -4,11 +4,12 @@ import threading
 
 import psycopg
 import pytest
-from django.db import Error, IntegrityError, OperationalError, connections, transaction
+from django.db import DataError, Error, IntegrityError, OperationalError, connections, transaction
+from django.test.utils import CaptureQueriesContext
 
-from djqueue.store import db, faults
+from djqueue.store import db, enqueue, faults
 from tests.helpers import raw_connection
-from tests.store.factories import ALIAS, Party, ack, add, count, take
+from tests.store.factories import ALIAS, Party, ack, add, count, new_job, take
 
 
 def test_rows_returns_nothing_for_a_statement_without_rows(store: str) -> None:
@@ -45,6 +46,44 @@ def test_statements_are_prepared_where_that_is_asked_for(committed: None, prepar
     take()
 
     assert (db.rows(ALIAS, "select count(*) from pg_prepared_statements")[0][0] > 0) is prepared
+
+
+PREPARED = "select count(*) from pg_prepared_statements where statement like 'select 4711%%'"
+
+
+def test_a_prepared_statement_is_kept_and_the_connection_stays_as_django_made_it(committed: None) -> None:
+    threshold = connections[ALIAS].connection.prepare_threshold if connections[ALIAS].connection else None
+
+    assert db.rows_prepared(ALIAS, "select 4711 + %(n)s::int", {"n": 1}) == [(4712,)]
+    assert db.rows_prepared(ALIAS, "select 4711 + %(n)s::int", {"n": 2}) == [(4713,)]
+
+    assert db.rows(ALIAS, PREPARED) == [(1,)]
+    assert connections[ALIAS].connection.prepare_threshold == threshold
+
+
+def test_a_prepared_statement_goes_by_djangos_cursor_where_queries_are_watched(committed: None) -> None:
+    with CaptureQueriesContext(connections[ALIAS]) as seen:
+        db.rows_prepared(ALIAS, "select 4711", {})
+
+    assert [query["sql"] for query in seen] == ["select 4711"]
+
+
+def test_an_error_of_a_prepared_statement_is_djangos_and_breaks_the_transaction_as_usual(committed: None) -> None:
+    with pytest.raises(DataError), transaction.atomic():
+        db.rows_prepared(ALIAS, "select 1 / %(n)s::int", {"n": 0})
+
+    with transaction.atomic():
+        transaction.set_rollback(True)
+        with pytest.raises(transaction.TransactionManagementError):
+            db.rows_prepared(ALIAS, "select 4711", {})
+
+
+def test_a_prepared_statement_takes_part_in_the_callers_transaction(committed: None) -> None:
+    with transaction.atomic():
+        enqueue.enqueue(ALIAS, new_job(), prepared=True)
+        transaction.set_rollback(True)
+
+    assert count() == 0
 
 
 def test_adopting_again_keeps_a_good_connection(adopted: None) -> None:
