@@ -129,6 +129,7 @@ def test_r17_leaders_killed_around_a_minute_boundary_make_one_job_for_each_time(
         first = duty_of(keeper(f"first {number}"))
         set_clock(minute - timedelta(seconds=10))
         first.tick()
+        set_clock(minute + timedelta(seconds=6))
         stale = cron.read("default", [each.id for each in cron.look("default")])
 
         set_clock(minute + timedelta(seconds=offset))
