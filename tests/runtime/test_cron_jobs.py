@@ -1,6 +1,7 @@
 """From a cron entry to its job, with the shop's own tasks, and the keeper's routines as a whole."""
 
 import json
+import logging
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,7 +13,9 @@ from djqueue.api import registry
 from djqueue.compat import task_backends, task_signals
 from djqueue.conf import Options
 from djqueue.policy.weights import QueueSelection
+from djqueue.runtime import cron as cron_duty
 from djqueue.runtime import leading
+from djqueue.runtime.cron import CronDuty
 from djqueue.runtime.cron_jobs import CronJobs
 from djqueue.runtime.duty import Routine
 from djqueue.runtime.plan import Plan
@@ -20,7 +23,7 @@ from djqueue.store import db
 from djqueue.store.cron import Entry
 from tests.helpers import eventually
 from tests.live import LiveDatabase
-from tests.runtime.keepers import connection_of
+from tests.runtime.keepers import connection_of, keeper
 
 
 @pytest.fixture(autouse=True, params=["django", "adopted"])
@@ -129,6 +132,81 @@ def test_enqueueing_sends_djangos_signal() -> None:
 def test_r17_what_is_wrong_is_said_before_anything_is_written(bad: Entry, said: str) -> None:
     with pytest.raises(Exception, match=said):
         CronJobs("default").prepare(bad)
+
+
+INSERT = """
+insert into djqueue_cron_entry (name, schedule, timezone, task_name, args, kwargs, next_fire_at, changed_at)
+values (%(name)s, %(schedule)s, %(timezone)s, %(task)s, %(args)s::jsonb, %(kwargs)s::jsonb,
+    date_trunc('minute', now()), now())
+"""
+
+
+def put_in(name: str, **values: str) -> None:
+    """A row as SQL may put it in, due this minute."""
+    good = {
+        "schedule": "* * * * *",
+        "timezone": "UTC",
+        "task": "testproject.shop.tasks.noop",
+        "args": "[]",
+        "kwargs": "{}",
+    }
+    db.rows("default", INSERT, {"name": name, **good, **values})
+
+
+BAD = [
+    ({"schedule": "0 0 31 2 *"}, "fires some day"),
+    ({"timezone": "Mars/Olympus"}, "got 'Mars/Olympus'"),
+    ({"task": "os.system"}, "got 'os.system'"),
+    ({"args": '{"not": "a list"}'}, "expected a JSON list"),
+    ({"args": "null"}, "expected a JSON list"),
+    ({"kwargs": "[1]"}, "expected a JSON object"),
+    ({"args": "[1, 2, 3]"}, "expected noop"),
+    ({"task": "testproject.shop.tasks.send_receipt"}, "order_id"),
+]
+
+
+def test_r17_bad_rows_beside_good_ones_harm_nobody_and_are_told_once_each(
+    live_database: LiveDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number, (bad, _) in enumerate(BAD):
+        put_in(f"bad {number}", **bad)
+        put_in(f"good {number}", args=f"[{number}]")
+    duty = CronDuty("default", keeper("keeper a"), CronJobs("default"))
+
+    with caplog.at_level(logging.WARNING, "djqueue"):
+        for _ in range(3):
+            duty.tick()
+
+    fired = db.rows("default", "select distinct name from djqueue_cron_fire where job_id is not null order by 1")
+    assert fired == [(f"good {number}",) for number in range(len(BAD))]
+    errors = dict(db.rows("default", "select name, last_error from djqueue_cron_entry where last_error <> ''"))
+    for number, (_, said) in enumerate(BAD):
+        assert said in errors.pop(f"bad {number}")
+    assert errors == {}
+    assert len(caplog.records) == len(BAD)
+
+
+def test_many_entries_that_are_due_together_take_few_transactions(
+    live_database: LiveDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1_100):
+        put_in(f"entry {number}", args=f"[{number}]")
+    monkeypatch.setattr(cron_duty, "TICK_SECONDS", 60.0)
+    duty = CronDuty("default", keeper("keeper a"), CronJobs("default"))
+    statements: list[str] = []
+    rows = db.rows
+    monkeypatch.setattr(db, "rows", lambda alias, sql, params=(): statements.append(sql) or rows(alias, sql, params))
+
+    duty.tick()
+    duty.tick()
+    monkeypatch.undo()
+
+    fires = "select count(*), count(distinct name), count(job_id) from djqueue_cron_fire where fire_at = %(at)s"
+    ((at,),) = db.rows("default", "select min(fire_at) from djqueue_cron_fire")
+    assert db.rows("default", fires, {"at": at}) == [(1_100, 1_100, 1_100)]
+    ahead = "select count(*) from djqueue_cron_entry where next_fire_at > %(at)s"
+    assert db.rows("default", ahead, {"at": at}) == [(1_100,)]
+    assert len(statements) < 60
 
 
 def plan(*, cron: bool = True) -> Plan:
