@@ -120,6 +120,11 @@ class Throttle:
         self._not_before = time.monotonic() + seconds
 
 
+def longest_delay(exit_code: int) -> float:
+    """Return the longest wait before a replacement, in seconds. One that was killed is not at fault by itself."""
+    return 5.0 if exit_code > 0 else 0.2
+
+
 def reap_adopted(own: Collection[int]) -> None:
     """As PID 1 of a container, bury orphans of others that were handed to this process."""
     if os.getpid() != 1:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 
 from djqueue.runtime import process
-from djqueue.runtime.children import Child, Spawner, Throttle
+from djqueue.runtime.children import Child, Spawner, Throttle, longest_delay
 from djqueue.runtime.slot_table import KEEPER_BEAT, STOP_KEEPER, now_ns
 
 log = logging.getLogger("djqueue")
@@ -83,7 +83,7 @@ class KeeperChild:
         """
         until = time.monotonic() + END_SECONDS
         seen = signals()
-        while time.monotonic() < until:
+        while time.monotonic() < until and not self.is_hopeless:
             if signals() > seen:
                 seen, until = signals(), min(until, time.monotonic() + END_NOW_SECONDS)
             self._table.set(STOP_KEEPER, 1)
@@ -117,7 +117,7 @@ class KeeperChild:
         self._child = None
         log.error("keeper ended, it is replaced pid=%s exit_code=%s", child.pid, code)
         is_young = child.age < YOUNG_SECONDS
-        self._throttle.note(is_young, 5.0 if code > 0 else 1.0)
+        self._throttle.note(is_young, longest_delay(code))
         if code >= 0:
             self._failures = self._failures + 1 if is_young else 0
 

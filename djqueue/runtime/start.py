@@ -55,7 +55,7 @@ def make_plan(wishes: Wishes) -> Plan:
     )
 
 
-def supervise(plan: Plan) -> int:
+def supervise(plan: Plan, start_method: str | None = None) -> int:
     """Run a supervisor in this process; return the exit code.
 
     Tasks are imported first: what is wrong with them shows at once and in one place, and workers start the faster.
@@ -67,7 +67,7 @@ def supervise(plan: Plan) -> int:
         close_pool = getattr(connection, "close_pool", None)
         if close_pool is not None:
             close_pool()
-    return Supervisor(plan).run()
+    return Supervisor(plan, start_method).run()
 
 
 def _backend(alias: str) -> DjqueueBackend:

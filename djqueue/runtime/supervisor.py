@@ -15,7 +15,7 @@ import time
 from multiprocessing.connection import wait
 
 from djqueue.runtime import process
-from djqueue.runtime.children import Spawner, Throttle, WorkerChild, reap_adopted
+from djqueue.runtime.children import Spawner, Throttle, WorkerChild, longest_delay, reap_adopted
 from djqueue.runtime.keeper_child import KeeperChild
 from djqueue.runtime.plan import Plan, new_worker_id
 from djqueue.runtime.slot_table import (
@@ -143,7 +143,7 @@ class Supervisor:
     def _hold_back(self, child: WorkerChild, code: int, has_run: bool) -> None:
         """Workers that die young are replaced ever more slowly; suspects may kill theirs as soon as it runs."""
         is_young = not has_run or (child.age < YOUNG_SECONDS and child.kind is Kind.WORKER)
-        self._throttles[child.kind].note(is_young, 5.0 if code > 0 else 1.0)
+        self._throttles[child.kind].note(is_young, longest_delay(code))
         if has_run:
             self._stillborn = 0
         elif code > 0:

@@ -7,6 +7,7 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Callable
@@ -91,6 +92,24 @@ def poison(label: str, path: str = "") -> None:
 
 
 @task(retry=AT_ONCE)
+def leave_an_orphan(label: str) -> None:
+    """Leave a process behind that ends a little later."""
+    ledger.write(label, "start")
+    subprocess.run(["sh", "-c", "sleep 0.2 &"], check=True)
+
+
+@task(retry=AT_ONCE, timeout_seconds=None, takes_context=True)
+def hold_without_limit(context: JobContext, label: str, path: str, beat: bool) -> None:
+    """Run until a file exists, without a limit, and say so all the time, or never."""
+    ledger.write(label, "start")
+    while not Path(path).exists():
+        if beat:
+            context.heartbeat()
+        time.sleep(LOOK_AGAIN_SECONDS)
+    ledger.write(label, "end")
+
+
+@task(retry=AT_ONCE)
 def fail(label: str, message: str = "no luck") -> None:
     """Fail."""
     ledger.write(label, "start")
@@ -134,6 +153,17 @@ def read_for_ever(label: str) -> None:
     one, other = socket.socketpair()
     one.recv(1)
     other.close()
+
+
+@task(timeout_seconds=1, max_attempts=1)
+def ignore_the_limit(label: str) -> None:
+    """Swallow whatever is sent into the thread."""
+    ledger.write(label, "start")
+    while True:
+        try:
+            time.sleep(LOOK_AGAIN_SECONDS)
+        except BaseException:
+            log.debug("swallowed")
 
 
 @task(timeout_seconds=2, max_attempts=1)

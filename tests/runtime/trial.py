@@ -29,11 +29,15 @@ class Trial:
         return self.folder / "ledger"
 
     def supervisor(
-        self, *args: str, options: dict[str, Any] | None = None, env: dict[str, str] | None = None
+        self,
+        *args: str,
+        options: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+        command: str = "runworker",
     ) -> Supervisor:
         """Start `manage.py runworker` with the ledger, these backend options and further environment."""
         given = {"TRIALS_LEDGER": str(self.ledger_path), "DJQUEUE_OPTIONS": json.dumps(options or {}), **(env or {})}
-        return self.start_supervisor(*args, env=given)
+        return self.start_supervisor(*args, env=given, command=command)
 
     def file(self, name: str) -> str:
         """Return the path of a file that handlers wait for."""

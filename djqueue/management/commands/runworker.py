@@ -48,13 +48,14 @@ def run_worker(options: dict[str, Any]) -> None:
         reload.run()
         return
     try:
-        plan = start.make_plan(_wishes(options))
+        plan = start.make_plan(wishes(options))
     except ConfigurationError as error:
         raise CommandError(str(error)) from error
     sys.exit(start.supervise(plan))
 
 
-def _wishes(options: dict[str, Any]) -> start.Wishes:
+def wishes(options: dict[str, Any]) -> start.Wishes:
+    """Return what the parsed command line asks for."""
     return start.Wishes(
         queues=options["queues"],
         processes=options["processes"],
