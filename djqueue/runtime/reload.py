@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import subprocess
+import threading
 
 from django.utils import autoreload
 
@@ -25,12 +26,13 @@ STOP_SECONDS = 10.0
 
 
 def is_inside() -> bool:
-    """Tell whether this process is the real worker of a reloader; from then on it ends with it."""
-    reloader = os.environ.pop(RELOADER, "")
-    if not reloader:
-        return False
-    die_with(int(reloader), signal.SIGTERM)
-    return True
+    """Tell whether this process is the real worker of a reloader."""
+    return RELOADER in os.environ
+
+
+def end_with_reloader() -> None:
+    """Stop gracefully as soon as the reloader is gone."""
+    die_with(int(os.environ.pop(RELOADER)), signal.SIGTERM)
 
 
 def run() -> None:
@@ -43,11 +45,15 @@ def _run_child() -> None:
     arguments = autoreload.get_child_arguments()
     environment = {**os.environ, RELOADER: str(os.getpid()), autoreload.DJANGO_AUTORELOAD_ENV: ""}
     child = subprocess.Popen(arguments, env=environment)
-    atexit.register(_end, child)
+    is_ending = threading.Event()
+    atexit.register(_end, child, is_ending)
     _watch_tasks()
-    if child.wait() == 0:
+    code = child.wait()
+    if is_ending.is_set():
+        return
+    if code == 0:  # drained
         os._exit(0)
-    log.error("worker ended, waiting for a change exit_code=%d", child.returncode)
+    log.error("worker ended, waiting for a change exit_code=%d", code)
 
 
 def _watch_tasks() -> None:
@@ -58,8 +64,9 @@ def _watch_tasks() -> None:
         log.debug("tasks can't be imported error=%s", error)
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
+def _end(child: "subprocess.Popen[bytes]", is_ending: threading.Event) -> None:
     """Let it stop; then a second signal, which gives back what still runs; then the hard way."""
+    is_ending.set()
     for number in (signal.SIGTERM, signal.SIGTERM, signal.SIGKILL):
         if child.poll() is None:
             child.send_signal(number)

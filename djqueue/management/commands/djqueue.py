@@ -4,7 +4,11 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from djqueue.management.commands.runworker import add_worker_arguments, run_worker
+from djqueue.management.commands.runworker import (
+    add_worker_arguments,
+    run_worker,
+    with_checks_where_work_is_done,
+)
 from djqueue.management.verbs import cron
 
 
@@ -16,6 +20,9 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         add_worker_arguments(verbs.add_parser("worker", help="run jobs"))
         cron.add_arguments(verbs.add_parser("cron", help="look at recurring jobs and change them"))
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        return super().execute(*args, **with_checks_where_work_is_done(options))
 
     def handle(self, *args: Any, **options: Any) -> None:
         match options["verb"]:

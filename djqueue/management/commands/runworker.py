@@ -17,6 +17,9 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_worker_arguments(parser)
 
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        return super().execute(*args, **with_checks_where_work_is_done(options))
+
     def handle(self, *args: Any, **options: Any) -> None:
         run_worker(options)
 
@@ -41,10 +44,19 @@ def add_worker_arguments(parser: CommandParser) -> None:
     parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
 
 
+def with_checks_where_work_is_done(options: dict[str, Any]) -> dict[str, Any]:
+    """A reloader must live through code that is broken for a moment: only its real worker checks the project."""
+    if options.get("reload") and not reload.is_inside():
+        return {**options, "skip_checks": True}
+    return options
+
+
 def run_worker(options: dict[str, Any]) -> None:
     """Run a supervisor as asked; leave with its exit code."""
     log_to_console(options["verbosity"])
-    if options["reload"] and not reload.is_inside():
+    if reload.is_inside():
+        reload.end_with_reloader()
+    elif options["reload"]:
         reload.run()
         return
     try:
