@@ -1,9 +1,9 @@
 """Reading a crontab: its lines, and what of them can become cron entries.
 
-    # comment                     CRON_TZ=Europe/Paris (also TZ=): the zone of the lines that follow
+    # comment                     CRON_TZ=Europe/Paris: the zone of the lines that follow
     30 2 * * *  command           @daily command          with a column for the user in /etc/crontab (`system`)
 
-A line that can't become an entry says why; nothing is left out silently.
+Other variables, TZ too, are the command's environment and say nothing about when it runs: they are passed over. A line that can't become an entry says why; nothing is left out silently.
 """
 
 import re
@@ -37,7 +37,7 @@ def read(text: str, timezone: str = "UTC", *, system: bool = False) -> Iterator[
             continue
         variable = _VARIABLE.fullmatch(line)
         if variable and not stripped.startswith("@"):
-            if variable[1] in ("CRON_TZ", "TZ"):
+            if variable[1] == "CRON_TZ":
                 timezone = next((value for value in variable.groups()[1:] if value is not None), "")
             continue
         yield _line(number, stripped, timezone, system)
@@ -57,7 +57,8 @@ def _line(number: int, text: str, timezone: str, system: bool) -> Line:
         return Line(number=number, text=text, problem=f"expected {fields} fields of time and a command")
     schedule, command = " ".join(words[:fields]), words[-1]
     problem = _schedule_problem(schedule) or _zone_problem(timezone) or _command_problem(command)
-    return Line(number=number, text=text, schedule=schedule, timezone=timezone, command=command, problem=problem)
+    plain = command.replace(r"\%", "%")
+    return Line(number=number, text=text, schedule=schedule, timezone=timezone, command=plain, problem=problem)
 
 
 def _schedule_problem(schedule: str) -> str:

@@ -228,6 +228,7 @@ def test_an_entry_that_the_code_no_longer_declares_can_not_be_resumed() -> None:
 CRONTAB = r"""
 # backups
 MAILTO=root
+TZ=Asia/Tokyo
 CRON_TZ="Europe/Paris"
 30 2 * * *   /usr/bin/backup --all
 30 3 * * *   /usr/bin/backup --all
@@ -256,6 +257,7 @@ def test_a_crontab_is_shown_line_by_line_and_nothing_is_made(tmp_path: Path) -> 
     assert [each["name"] for each in found][:2] == ["usr-bin-backup---all", "usr-bin-backup---all-2"]
     assert (found[0]["schedule"], found[0]["timezone"]) == ("30 2 * * *", "Europe/Paris")
     assert found[0]["args"] == ["/usr/bin/backup --all"]
+    assert found[6]["args"] == ["date +%F"]
     problems = [each["problem"] for each in found]
     assert "expected one of @hourly" in problems[2]
     assert "expected a step" in problems[3]
