@@ -3,7 +3,8 @@
     # comment                     CRON_TZ=Europe/Paris: the zone of the lines that follow
     30 2 * * *  command           @daily command          with a column for the user in /etc/crontab (`system`)
 
-Other variables, TZ too, are the command's environment and say nothing about when it runs: they are passed over. A line that can't become an entry says why; nothing is left out silently.
+Other variables, TZ too, are the command's environment and say nothing about when it runs: they are passed over. A line
+that can't become an entry says why; nothing is left out silently.
 """
 
 import re

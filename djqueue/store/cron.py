@@ -74,9 +74,11 @@ class Settled:
 
 
 # All entries, every second: three columns and no join. Those that are off appear while something is left to take away.
+# The job is looked up by a scalar subquery: `not exists` would be planned as a hash of all jobs.
 LOOK = """
 select e.id, e.xmin::text, e.enabled and e.removed_at is null, e.next_fire_at,
-    e.queued_fire_at is not null and not exists (select from djqueue_job j where j.id = e.last_job_id),
+    case when e.queued_fire_at is null then false
+        else coalesce((select false from djqueue_job j where j.id = e.last_job_id), true) end,
     statement_timestamp()
 from djqueue_cron_entry e
 where (e.enabled and e.removed_at is null) or e.next_fire_at is not null or e.queued_fire_at is not null
