@@ -122,7 +122,7 @@ class Throttle:
 
 def longest_delay(exit_code: int) -> float:
     """Return the longest wait before a replacement, in seconds. One that was killed is not at fault by itself."""
-    return 5.0 if exit_code > 0 else 0.2
+    return 5.0 if exit_code > 0 else 0.1
 
 
 def reap_adopted(own: Collection[int]) -> None:

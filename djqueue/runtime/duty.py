@@ -70,7 +70,7 @@ class Routine:
         self._backoff = Backoff(0.1, MOST_PAUSE_SECONDS)
         self._raw: psycopg.Connection[Any] | None = None
         self._connected = False
-        self._had_connection = False
+        self._was_away = False
         self._busy_since: float | None = None
         self._cutting = threading.Lock()
         self._thread = threading.Thread(target=self._run, name=f"djqueue-{name}", daemon=True)
@@ -134,12 +134,13 @@ class Routine:
             return
         self._raw = db.adopt(self._alias, prepared=self._prepared)
         self._connected = True
-        if self._had_connection:
+        if self._was_away:
             self._let_patient_ones_wait()
-        self._had_connection = True
+        self._was_away = False
 
     def _drop(self) -> None:
         self._connected = False
+        self._was_away = True
         with self._cutting:
             db.drop(self._alias)
 
@@ -175,9 +176,11 @@ class Routine:
         self._wake.wait(min(60.0, max(0.0, next_at - time.monotonic())))
 
     def _pause(self, error: BaseException) -> None:
+        """Wait before the next try, whoever wakes the duties meanwhile; of many failures in a row few are logged."""
         seconds = self._backoff.next(random.Random())
-        log.warning("database trouble routine=%s error=%s retry_in=%.1fs", self.name, faults.words(error), seconds)
-        self._wake.wait(seconds)
+        if self._backoff.failures in (1, 2) or self._backoff.failures % 20 == 0:
+            log.warning("database trouble routine=%s error=%s retry_in=%.1fs", self.name, faults.words(error), seconds)
+        self._stopping.wait(seconds)
 
 
 def _cut(raw: psycopg.Connection[Any] | None) -> None:

@@ -132,7 +132,7 @@ class Supervisor:
             page.set(WHY, Why.TIMEOUT)
         page.set(EXIT_CODE, code)
         page.set(ENDED_AT, now_ns())
-        page.set(STATUS, PageStatus.ENDED)
+        page.set(STATUS, PageStatus.ENDED if has_run else PageStatus.FREE)  # what has not run has claimed nothing
         self._keeper.wake()
         if code == 0 and child.kind is Kind.WORKER and not child.is_condemned:
             self._drained += 1

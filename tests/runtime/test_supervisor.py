@@ -107,7 +107,7 @@ def test_a_tree_that_was_frozen_as_a_whole_goes_on_as_it_was(trial: Trial) -> No
     tree = supervisor.tree()
     for pid in tree:
         os.kill(pid, signal.SIGSTOP)
-    eventually(lambda: rows("select lease_until < clock_timestamp() - interval '3 s' from djqueue_job")[0][0], 20)
+    eventually(lambda: rows("select lease_until < clock_timestamp() - interval '1 s' from djqueue_job")[0][0], 20)
 
     for pid in tree:
         os.kill(pid, signal.SIGCONT)
