@@ -7,9 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from django.db import connection
 
+from djqueue.runtime import children, start
+from djqueue.runtime.slot_table import STATUS, Kind, PageStatus
 from testproject.shop.models import Counter as Total
 from testproject.trials import tasks
 from tests.helpers import database_url, eventually
@@ -295,3 +299,42 @@ def zombies_of(pid: int) -> list[str]:
                 if fields[:2] == ["Z", str(pid)]:
                     found.append(entry.name)
     return found
+
+
+# ------------------------------------------------------------------------------------------------ bounds, in process
+
+
+def test_no_connection_or_pool_that_was_open_is_shared_with_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R24: also Django's connection pools are closed before the first fork."""
+    closed: list[str] = []
+    monkeypatch.setattr(connection, "close_pool", lambda: closed.append("pool"), raising=False)
+    monkeypatch.setattr(connection, "close", lambda: closed.append("connection"))
+    monkeypatch.setattr(start.Supervisor, "run", lambda self: closed.append("run") or 7)
+
+    assert start.supervise(start.make_plan(start.Wishes())) == 7
+    assert closed == ["connection", "pool", "run"]
+
+
+def test_when_no_page_is_left_the_worker_that_was_condemned_first_has_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """R5: neighbours with long limits must not keep all new workers from starting."""
+    monkeypatch.setattr(children, "SPARE_PAGES", -1)
+    supervisor = start.Supervisor(start.make_plan(start.Wishes()))
+    told: list[tuple[int, int]] = []
+    monkeypatch.setattr(children.WorkerChild, "signal", lambda self, number: told.append((self.page.index, number)))
+    for page in supervisor._table.pages:
+        page.assign(uuid4(), Kind.WORKER)
+        page.set(STATUS, PageStatus.RUNNING)
+        child = children.WorkerChild(ProcessThatRuns(), page)  # type: ignore[arg-type]
+        child.is_condemned = True
+        supervisor._workers.append(child)
+
+    supervisor._fill()
+
+    assert told == [(0, signal.SIGKILL)]
+
+
+class ProcessThatRuns:
+    """A process as far as the parent looks."""
+
+    pid = 1
+    exitcode = None
