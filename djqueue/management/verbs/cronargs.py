@@ -15,7 +15,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     preview = _verb(verbs, "preview", "fires, in local time and UTC, and every change of the clock in twelve months")
     preview.add_argument("name")
     preview.add_argument("--from", dest="start", metavar="MOMENT", help="for example 2026-03-28 (default: now)")
-    preview.add_argument("--to", dest="end", metavar="MOMENT", help="default: a week later, or ten fires")
+    preview.add_argument("--to", dest="end", metavar="MOMENT", help="default: after ten fires")
     for name, words in (("run-now", "enqueue a job now"), ("pause", "switch off"), ("resume", "switch on")):
         _verb(verbs, name, words).add_argument("name")
     crontab = _verb(verbs, "import-crontab", "show what a crontab's lines would make")
