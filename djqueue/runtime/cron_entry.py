@@ -42,12 +42,13 @@ class Known:
 
 def decide(entry: Entry, known: Known | None, prepare: Prepare) -> tuple[Known | None, Settled | list[Fire]]:
     """Return what is known of the entry, None where it can't fire, and its plan and error or what fires of it."""
-    if known is not None and known.version == entry.version:
-        return known, _known_is(entry, known)
     try:
+        if known is not None and known.version == entry.version:
+            return known, _known_is(entry, known)
         expression, zone = CronExpression.parse(entry.schedule, entry.name), zone_of(entry.timezone)
         known = Known(version=entry.version, expression=expression, zone=zone, job=None)
         plan = _plan(entry, known)
+        found = _known_is(entry, known) if plan == entry.next_fire_at else settled(entry, plan)
     except Exception as error:
         return None, settled(entry, None, said(error))
     try:
@@ -55,7 +56,7 @@ def decide(entry: Entry, known: Known | None, prepare: Prepare) -> tuple[Known |
     except Exception as error:
         # A due plan stays: an entry that a later release knows fires once it is there.
         return None, settled(entry, plan, said(error))
-    return known, _known_is(entry, known) if plan == entry.next_fire_at else settled(entry, plan)
+    return known, found
 
 
 def settled(entry: Entry, plan: datetime | None, error: str = "") -> Settled:

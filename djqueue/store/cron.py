@@ -74,9 +74,11 @@ class Settled:
 
 
 # All entries, every second: three columns and no join. Those that are off appear while something is left to take away.
+# Moments that Python can't hold (`infinity`, the year 10000) are no plan, lest one row stop the look at all others.
 # The job is looked up by a scalar subquery: `not exists` would be planned as a hash of all jobs.
 LOOK = """
-select e.id, e.xmin::text, e.enabled and e.removed_at is null, e.next_fire_at,
+select e.id, e.xmin::text, e.enabled and e.removed_at is null,
+    case when e.next_fire_at between '0002-01-01' and '9999-12-30' then e.next_fire_at end,
     case when e.queued_fire_at is null then false
         else coalesce((select false from djqueue_job j where j.id = e.last_job_id), true) end,
     statement_timestamp()
@@ -87,8 +89,10 @@ order by e.next_fire_at nulls first, e.id
 
 SELECT = """
 select e.id, e.xmin::text, e.name, e.schedule, e.timezone, e.task_name, e.queue_name, e.args::text, e.kwargs::text,
-    e.next_fire_at, m.last_fire_at, e.last_error, statement_timestamp(), e.missed, e.missed_max, e.grace_seconds,
-    e.overlap, e.jitter_seconds, e.queued_fire_at, e.last_job_id
+    case when e.next_fire_at between '0002-01-01' and '9999-12-30' then e.next_fire_at end,
+    case when m.last_fire_at is not null then greatest(least(m.last_fire_at, '9999-12-30'), '0002-01-01') end,
+    e.last_error, statement_timestamp(), e.missed, e.missed_max, e.grace_seconds, e.overlap, e.jitter_seconds,
+    case when e.queued_fire_at between '0002-01-01' and '9999-12-30' then e.queued_fire_at end, e.last_job_id
 from djqueue_cron_entry e left join djqueue_cron_memory m on m.name = e.name
 """
 READ = f"""

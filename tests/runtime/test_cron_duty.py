@@ -266,6 +266,31 @@ def test_r17_a_leader_that_died_between_firing_and_planning_is_followed_by_one_t
     assert plan()[0] == fired()[-1] + timedelta(minutes=1)
 
 
+@pytest.mark.parametrize("moment", ["infinity", "-infinity", "9999-12-31 23:59:59Z", "0001-01-01Z", "20000-01-01Z"])
+@pytest.mark.parametrize("place", ["plan", "memory"])
+def test_r18_moments_at_the_ends_of_time_harm_nobody_else(lead: LeaderDuty, moment: str, place: str) -> None:
+    due = minutes_ago(0)
+    create("good", planned=due)
+    create("odd", planned=due, schedule="* * * * *")
+    if place == "plan":
+        db.rows(
+            "default",
+            "update djqueue_cron_entry set next_fire_at = %(moment)s::timestamptz, queued_fire_at = %(moment)s::timestamptz"
+            " where name = 'odd'",
+            {"moment": moment},
+        )
+    else:
+        db.rows("default", "insert into djqueue_cron_memory values ('odd', %(moment)s)", {"moment": moment})
+    duty = cron_of(lead)
+
+    for _ in range(3):
+        duty.tick()
+
+    assert fired("good") == [due]
+    at, error = plan("odd")
+    assert (at is None) is bool(error)
+
+
 def test_one_bad_entry_among_many_that_are_due_together_harms_only_itself(
     lead: LeaderDuty, caplog: pytest.LogCaptureFixture
 ) -> None:
