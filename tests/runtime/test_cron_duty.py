@@ -275,8 +275,8 @@ def test_r18_moments_at_the_ends_of_time_harm_nobody_else(lead: LeaderDuty, mome
     if place == "plan":
         db.rows(
             "default",
-            "update djqueue_cron_entry set next_fire_at = %(moment)s::timestamptz, queued_fire_at = %(moment)s::timestamptz"
-            " where name = 'odd'",
+            "update djqueue_cron_entry set (next_fire_at, queued_fire_at) = (%(moment)s::timestamptz, "
+            "%(moment)s::timestamptz) where name = 'odd'",
             {"moment": moment},
         )
     else:
