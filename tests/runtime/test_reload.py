@@ -5,7 +5,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,27 +50,36 @@ def reloader(trial: Trial, project: Path) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def change(file: Path, text: str) -> None:
-    """Write another text; the reloader looks at the time, and only for a later one."""
-    later = file.stat().st_mtime + 10
+def change(file: Path, text: str, until: Callable[[], object]) -> None:
+    """Write another text and wait for its effect. The reloader looks for later times, once it has begun to watch."""
+    later = file.stat().st_mtime
     file.write_text(text)
-    os.utime(file, (later, later))
+    touched_at = 0.0
+
+    def has_an_effect() -> object:
+        nonlocal later, touched_at
+        if time.monotonic() - touched_at > 4:
+            later, touched_at = later + 10, time.monotonic()
+            os.utime(file, (later, later))
+        return until()
+
+    eventually(has_an_effect, 30)
 
 
 def test_a_changed_task_runs_in_a_new_worker_and_a_broken_one_is_waited_for(
     trial: Trial, project: Path, reloader: subprocess.Popen[bytes]
 ) -> None:
-    file = project / "testproject" / "trials" / "tasks.py"
+    file, output = project / "testproject" / "trials" / "tasks.py", project / "output"
     text = file.read_text()
     [first] = trial.pids("first")
-    change(file, text.replace('ledger.write(label, "start")\n    return', 'ledger.write(label, "changed")\n    return'))
-    eventually(lambda: not is_alive(first), 20)
+    changed = text.replace('ledger.write(label, "start")\n    return', 'ledger.write(label, "changed")\n    return')
+    change(file, changed, lambda: not is_alive(first))
     tasks.note.enqueue("second")
     eventually(lambda: trial.events("changed")["second"], 20)
 
-    change(file, text + "\nthis is no Python\n")
-    eventually(lambda: "waiting for a change" in (project / "output").read_text(), 20)
-    change(file, text)
+    change(file, text + "\nthis is no Python\n", lambda: "waiting for a change" in output.read_text())
+    starts = output.read_text().count("supervisor starts")
+    change(file, text, lambda: output.read_text().count("supervisor starts") > starts)
     tasks.note.enqueue("third")
     trial.wait_for_starts("third", within=20)
 
