@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.compare.peers.base import Peer
+from testproject.embedded.launch import die_with_parent
 
 ROOT = Path(__file__).resolve().parents[2]
 STOP_SECONDS = 40
@@ -46,7 +47,15 @@ def start(contender: Contender, env: Mapping[str, str], verb: str, *values: obje
     command = [str(contender.python), "-m", contender.module, verb, *map(str, values)]
     errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as the process
     out = errors if verb == "worker" else subprocess.PIPE
-    process = subprocess.Popen(command, cwd=ROOT, env=dict(env), stdout=out, stderr=errors, text=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=dict(env),
+        stdout=out,
+        stderr=errors,
+        text=True,
+        preexec_fn=die_with_parent(os.getpid(), signal.SIGTERM) if sys.platform == "linux" else None,
+    )
     process.stderr = errors
     return process
 

@@ -63,13 +63,15 @@ class Run:
                 programs.stop(process)
             self._workers = []
 
-    def wait_for(self, jobs: int, within: float = 600) -> None:
-        """Wait until so many jobs have started; fail where nothing moves."""
+    def wait_for(self, jobs: int, within: float = 600, until: float = float("inf")) -> None:
+        """Wait until so many jobs have started, or until a moment; fail where nothing moves."""
         deadline, seen, moved = time.monotonic() + within, -1, time.monotonic()
         while (now := ledger.count(self.ledger)) < jobs:
             if now != seen:
                 seen, moved = now, time.monotonic()
             self._check_workers()
+            if time.time() > until:
+                return
             if time.monotonic() > deadline or time.monotonic() - moved > STUCK_SECONDS:
                 raise RunFailed(f"{self.peer.label}: expected {jobs} starts, got {now}, and nothing moves")
             time.sleep(LOOK_AGAIN_SECONDS)
