@@ -25,8 +25,10 @@ class Run:
     stop_ratio: float
     """Stop when a larger share than this has failed: 0 to 1."""
     requeued: int
-    succeeded: int
+    unknown: int
+    """Of those, how many have neither ended nor failed an attempt yet."""
     failed: int
+    """Of those, how many died again or failed an attempt and wait for the next one."""
     credit: float
     """Jobs that the rate allows at this moment, carried over from the last step."""
     idle_seconds: float
@@ -50,24 +52,23 @@ class Step:
 def next_step(run: Run) -> Step:
     """Return what a running replay does next."""
     credit = min(run.credit + run.per_second * max(0.0, run.idle_seconds), max(1.0, run.per_second))
-    judged = run.succeeded + run.failed
-    unknown = run.requeued - judged
-    problem = _too_many_failed(run, judged, unknown)
+    judged = run.requeued - run.unknown
+    problem = _too_many_failed(run, judged)
     if problem:
         return Step(count=0, credit=credit, stop=problem)
     if run.requeued < run.canary:
         room = run.canary - run.requeued
-    elif judged < run.canary and unknown > 0:
+    elif judged < run.canary and run.unknown > 0:
         room = 0
     else:
-        room = max(run.canary, 1, int(run.per_second * AHEAD_SECONDS)) - unknown
+        room = max(run.canary, 1, int(run.per_second * AHEAD_SECONDS)) - run.unknown
     count = max(0, min(int(credit), room))
     return Step(count=count, credit=credit - count, is_waiting=room <= 0)
 
 
-def _too_many_failed(run: Run, judged: int, unknown: int) -> str:
+def _too_many_failed(run: Run, judged: int) -> str:
     """Say that too many have failed, once enough is known: of the whole canary, or of all that were requeued."""
-    enough = judged >= (run.canary or JUDGED_AT_LEAST) or unknown == 0
+    enough = judged >= (run.canary or JUDGED_AT_LEAST) or run.unknown == 0
     if not judged or not enough or run.failed <= run.stop_ratio * judged:
         return ""
     who = "of the canary" if run.canary and run.requeued <= run.canary else "of those replayed"

@@ -1,8 +1,8 @@
 """Ending jobs whose time has passed: by the worker that claimed one too late, and by every keeper for those that nobody
 claims.
 
-Invariant: by the database's clock, no attempt starts after `expires_at`. A claim does not look for expired jobs, so that
-it costs the same with a million of them; each is touched once, when its turn comes.
+Invariant: by the database's clock, no attempt starts after `expires_at`. A claim does not look for expired jobs, so
+that it costs the same with a million of them; each is touched once, when its turn comes.
 """
 
 from collections.abc import Sequence

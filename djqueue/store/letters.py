@@ -1,7 +1,7 @@
 """What people do with dead letters: requeue all that match, with other arguments, discard; and what time does to them.
 
-Invariant: a letter is locked before it is touched, so that of two who want it only the first finds it; nothing vanishes:
-what is discarded becomes a row of history that says who did it and why.
+Invariant: a letter is locked before it is touched, so that of two who want it only the first finds it; nothing
+vanishes: what is discarded becomes a row of history that says who did it and why.
 """
 
 from collections.abc import Iterator, Sequence
@@ -158,22 +158,15 @@ def requeue_matching(alias: str, letters: Letters, most: int | None = None) -> I
 def requeue_edited(alias: str, id_: UUID, args: str, *, by: str = "") -> EditAnswer:
     """Requeue a letter with other arguments (JSON text, validated by the caller); the old ones stay with the job, in
     its options, newest first. Where the key is taken nothing changes."""
-    with db.one_transaction(alias):
-        if not db.rows(alias, EDIT, {"id": id_, "args": args, "by": by}):
-            return EditAnswer.GONE
-        if operate.requeue(alias, [id_]).ids:
-            return EditAnswer.REQUEUED
-        db.rows(alias, UNDO_EDIT, {"id": id_})
-    return EditAnswer.KEY_TAKEN
-
-
-# The row as it was: its arguments are the newest of the former ones.
-UNDO_EDIT = """
-update djqueue_dead_letter d set args = d.options #> '{former_args,0,args}',
-    options = case when jsonb_array_length(d.options->'former_args') > 1
-        then d.options #- '{former_args,0}' else d.options - 'former_args' end
-where d.id = %(id)s
-"""
+    try:
+        with db.one_transaction(alias):
+            if not db.rows(alias, EDIT, {"id": id_, "args": args, "by": by}):
+                return EditAnswer.GONE
+            if not operate.requeue(alias, [id_]).ids:
+                raise _KeyTaken
+    except _KeyTaken:
+        return EditAnswer.KEY_TAKEN
+    return EditAnswer.REQUEUED
 
 
 def discard(alias: str, ids: Sequence[UUID], *, reason: str, by: str = "") -> set[UUID]:
@@ -185,6 +178,10 @@ def discard(alias: str, ids: Sequence[UUID], *, reason: str, by: str = "") -> se
 def prune(alias: str, days: int) -> int:
     """Delete up to 1,000 letters that are older than so many days; return how many."""
     return int(db.rows(alias, PRUNE, {"days": days})[0][0])
+
+
+class _KeyTaken(Exception):
+    """Takes the edit back with the transaction."""
 
 
 def _params(alias: str, letters: Letters, after: Cursor) -> dict[str, object]:
