@@ -68,7 +68,7 @@ CANCEL = _CANCEL.format(table="djqueue_history")
 # For a day without a partition, until the leader has made one.
 CANCEL_OVERFLOW = _CANCEL.format(table="djqueue_history_overflow")
 
-# The ids of jobs that match, in the order of ids, a batch at a time. A filter of people: it may read the live table once.
+# The ids of jobs that match, in their order, a batch at a time: a wish of people, which may read the live table once.
 MATCH = """
 select id from djqueue_job
 where id > coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000') and created_at <= %(until)s

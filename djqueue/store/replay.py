@@ -71,8 +71,8 @@ select id, fingerprint, queue_name, task_name, created_at, per_second, canary, s
 from djqueue_replay where id = %(id)s and state = 'running' for update skip locked
 """
 
-# A job moves from one table to the next in one statement, so this snapshot sees each in one of them, or in none when its
-# row of history is gone already. An attempt that failed and is to be tried again counts as failed until it succeeds.
+# A job moves from one table to the next in one statement, so this snapshot sees each in one of them, or in none when
+# its row of history is gone already. A failed attempt that is to be tried again counts as failed until it succeeds.
 JUDGE = f"""
 with o as materialized (
     select id, job_id, outcome from djqueue_replay_job
