@@ -28,7 +28,17 @@ from djqueue.policy.verdict import Kind, judge
 from djqueue.runtime import handler_db, tasks_signals
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.held import BadPayload, Held
-from djqueue.runtime.outcome import Cancelled, Committed, Expired, Failed, NotStarted, Outcome, Snoozed, Stale, Succeeded
+from djqueue.runtime.outcome import (
+    Cancelled,
+    Committed,
+    Expired,
+    Failed,
+    NotStarted,
+    Outcome,
+    Snoozed,
+    Stale,
+    Succeeded,
+)
 from djqueue.store import db, faults, finish, lease
 
 log = logging.getLogger("djqueue")
