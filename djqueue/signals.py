@@ -13,8 +13,8 @@ worker_stopping = Signal()
 """A worker process has stopped claiming. Arguments: `worker_id`."""
 
 job_died = Signal()
-"""A job has become a dead letter. Sent by the leader of the workers, within a second or two, once the death is committed
-and counted, however the job died; at most once, so that the dead letters stay the truth. Arguments: `job_id`,
+"""A job has become a dead letter. Sent by the leader of the workers, within a second or two, once the death is
+committed and counted, however the job died; at most once: the dead letters are the truth. Arguments: `job_id`,
 `died_at`, `queue_name`, `task_name`, `tenant_id`, `reason`, `exception`, `message`, `fingerprint`."""
 
 deaths_digest = Signal()

@@ -83,9 +83,9 @@ class TaskOptions(TypedDict, total=False):
     """What happens to the job that comes second: `"ignore"`, it is not written."""
 
     expires_after: float | timedelta | None
-    """No attempt starts later than so long (seconds, or a timedelta) after the job is due: after `run_after`, else after
-    the enqueue, by the database's clock. The job then ends as cancelled, "expired". Above 0, up to ten years. None:
-    whenever. A requeued dead letter has no such limit any more."""
+    """No attempt starts later than so long (seconds, or a timedelta) after the job is due: after `run_after`, else
+    after the enqueue, by the database's clock. The job then ends as cancelled, "expired". Above 0, up to ten years.
+    None: whenever. A requeued dead letter has no such limit any more."""
 
     aliases: Iterable[str]
     """Former names (dotted paths) of the task, under which jobs may still wait. At most 300 characters each."""
