@@ -10,7 +10,7 @@ from djqueue.policy.causes import GroupState
 from djqueue.policy.fingerprint import fingerprint
 from djqueue.store import db, deaths
 from djqueue.store.finish import Cause
-from tests.store.factories import ALIAS, Party, add, count, fail, row, take
+from tests.store.factories import ALIAS, Party, add, count, fail, read, row, take
 
 
 def cause(message: str = "no account 7", frame: str = "shop/partner.py:fetch", version: str = "") -> Cause:
@@ -56,12 +56,11 @@ def test_deaths_of_one_cause_make_one_group_whatever_differs_from_job_to_job(sto
 
     assert len(deaths.fold(ALIAS)) == 4
 
-    columns = "masked, count, tasks, versions, samples, state"
-    assert [tuple(map(str, each)) for each in groups(columns)] == [
-        ("no account #", "3", "['t7', 't8', 't9']", "['v7', 'v8', 'v9']",
-         "['no account 7', 'no account 8', 'no account 9']", "open"),
-        ("out of paper", "1", "['t']", "[]", "['out of paper']", "open"),
-    ]  # fmt: skip
+    columns = "masked, count::text, (tasks->>0) || (tasks->>1) || (tasks->>2), versions::text, samples->>2, state"
+    assert groups(columns) == [
+        ("no account #", "3", "t7t8t9", '["v7", "v8", "v9"]', "no account 9", "open"),
+        ("out of paper", "1", None, "[]", None, "open"),
+    ]
 
 
 def test_a_death_is_counted_once(store: str) -> None:
@@ -147,4 +146,5 @@ def test_any_message_can_be_counted(store: str, message: str) -> None:
 
     deaths.fold(ALIAS)
 
-    assert groups("samples") == [([message],)] or message == ""
+    [(samples,)] = groups("samples")
+    assert read(samples) == [message]
