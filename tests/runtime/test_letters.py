@@ -111,13 +111,13 @@ def everything_but_arguments() -> str:
 def test_a_poison_job_has_a_group_that_names_its_task(trial: Trial) -> None:
     from testproject.trials import tasks
 
-    tasks.crash.using(max_attempts=1).enqueue("poison")
+    tasks.poison.using(max_attempts=1).enqueue("poison")
     trial.supervisor(options=OPTIONS)
 
     eventually(lambda: counted() == [("djqueue.WorkerLost", 1)], 20)
 
     assert rows("select frame, tasks->>0 from djqueue_error_group") == [
-        ("task testproject.trials.tasks.crash", "testproject.trials.tasks.crash")
+        ("task testproject.trials.tasks.poison", "testproject.trials.tasks.poison")
     ]
 
 
