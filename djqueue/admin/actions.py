@@ -49,7 +49,7 @@ def run(page: PlainAdmin, request: HttpRequest, queryset: QuerySet[Any], name: s
             answered[answer].append(str(id_))
     answered[GONE] += missing
     _tell(page, request, name, answered, more)
-    return _back(page, request)
+    return back(page, request)
 
 
 def log(request: HttpRequest, rows: Sequence[Any], text: str) -> None:
