@@ -57,10 +57,10 @@ _NOTIFY = """(select pg_notify('djqueue', %(queue_name)s) from djqueue_worker
 # without the machinery for duplicates that takes a third less.
 ENQUEUE_NOW = f"""
 insert into djqueue_job (id, queue_name, lane, task_name, priority, run_at, created_at, max_attempts, timeout_seconds,
-    args, options)
+    expires_at, args, options)
 values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
     statement_timestamp(), statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
-    %(args)s::jsonb, %(options)s::jsonb)
+    statement_timestamp() + make_interval(secs => %(expires)s::float8), %(args)s::jsonb, %(options)s::jsonb)
 returning id, created_at, true, {_NOTIFY}
 """
 
@@ -116,9 +116,10 @@ where not exists (select from new where new.dedupe_key = x.dedupe_key)
 ENQUEUE_ALL = f"""
 with new as (
     insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, max_attempts,
-        timeout_seconds, args, options)
+        timeout_seconds, expires_at, args, options)
     select x.id, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint, t.state, t.run_at,
-        statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8, x.args, %(options)s::jsonb
+        statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
+        t.run_at + make_interval(secs => %(expires)s::float8), x.args, %(options)s::jsonb
     from (select case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp()
                 or %(delay)s::float8 > 0 then 'scheduled' else 'ready' end as state,
             coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8)

@@ -1,6 +1,7 @@
 """Handlers that fail for one of five causes until somebody mends it, and hooks for what is recorded of them."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
@@ -57,3 +58,46 @@ def broken_hook(kind: str, task_name: str, text: str) -> str:
 
 def _ask_partner(number: int) -> int:
     raise PartnerDown(f"partner answered 503 for order {number}")
+
+
+class Mute(Exception):
+    """Says nothing."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def _deep() -> BaseException:
+    found: BaseException = ValueError("the innermost")
+    for _ in range(500):
+        found = ExceptionGroup("layer", [found])  # type: ignore[list-item]
+    return found
+
+
+HOSTILE: dict[str, Callable[[], BaseException]] = {
+    "nul": lambda: ValueError("before\0after"),
+    "surrogate": lambda: LookupError("half a pair \ud800"),
+    "huge": lambda: OverflowError("x" * 50_000_000),
+    "mute": Mute,
+    "deep": _deep,
+    "exit": lambda: SystemExit(3),
+}
+
+
+@task(max_attempts=1)
+def die_hostile(kind: str) -> None:
+    """Raise what is hard to record."""
+    raise HOSTILE[kind]()
+
+
+@task(max_attempts=1)
+def die_with_a_local(text: str) -> None:
+    """Fail with the argument in a local variable."""
+    local = text * 2
+    raise ValueError(len(local))
+
+
+@task(max_attempts=2, retry=RetryPolicy(base_seconds=60, cap_seconds=3_600))
+def fail_and_wait(number: int) -> None:
+    """Fail, to be tried again within two minutes."""
+    raise PartnerDown("not now")

@@ -178,3 +178,45 @@ def test_a_wrong_expires_after_is_refused(wrong: Any) -> None:
     with pytest.raises(Exception, match="expires_after"):
         mortal.briefly.using(expires_after=wrong).enqueue("x")
     assert Job.objects.count() == 0
+
+
+def test_r10_hostile_exceptions_are_recorded_counted_and_told(told: list[dict[str, Any]]) -> None:
+    """NUL, lone surrogates, 50 MB, `__str__` that raises, groups 500 deep: each a dead letter with a cause."""
+    for kind in mortal.HOSTILE:
+        mortal.die_hostile.enqueue(kind)
+
+    assert run_jobs().states == {"dead": len(mortal.HOSTILE)}
+
+    letters = list(DeadLetter.objects.all())
+    assert all(letter.fingerprint and len(letter.errors[0]["message"].encode()) <= 64_000 for letter in letters)
+    assert ErrorGroup.objects.count() == len(mortal.HOSTILE)
+    assert all(len(sample) <= 1_000 for group in ErrorGroup.objects.all() for sample in group.samples)
+    assert len([each for each in told if each["what"] == "died"]) == len(mortal.HOSTILE)
+
+
+def test_r10_neither_locals_nor_arguments_are_recorded_or_logged(caplog: pytest.LogCaptureFixture) -> None:
+    mortal.die_with_a_local.enqueue("swordfish")
+
+    with caplog.at_level("DEBUG"):
+        run_jobs()
+
+    letter = DeadLetter.objects.get()
+    assert "swordfish" in str(letter.args)
+    assert "swordfish" not in str(letter.errors) + letter.reason + caplog.text
+
+
+def test_r14_jobs_that_fail_together_come_back_spread_out_and_never_in_the_past() -> None:
+    mortal.fail_and_wait.enqueue_many([(n,) for n in range(200)])
+
+    run_jobs(limit=200)
+
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "select extract(epoch from run_at - (errors->0->>'at')::timestamptz)::float8 from djqueue_job "
+            "where state = 'scheduled' order by 1"
+        )
+        waits = [row[0] for row in cursor.fetchall()]
+    assert len(waits) >= 190, "a few may have come back at once"
+    assert waits[0] >= 0
+    assert waits[-1] <= 120
+    assert len({int(wait // 12) for wait in waits}) == 10

@@ -30,8 +30,12 @@ def test_a_job_expires_so_long_after_it_is_due(store: str) -> None:
 
     seconds = "extract(epoch from expires_at - created_at)::float8"
     assert [row(id_, seconds) for id_ in (now, later, never)] == [60, 90, None]
-    [many] = add(1, expires_seconds=5)
-    assert row(many, seconds) == 5
+    [many], [keyed], with_key = (
+        add(1, expires_seconds=5),
+        add(1, expires_seconds=5, dedupe_key="a"),
+        add_one(expires_seconds=5, dedupe_key="b"),
+    )
+    assert [row(id_, seconds) for id_ in (many, keyed, with_key)] == [5, 5, 5]
 
 
 def test_a_claim_says_how_long_a_job_may_still_be_started(store: str) -> None:
