@@ -22,7 +22,7 @@ from djqueue.api.results import JobResult
 from djqueue.api.task import DjqueueTask
 from djqueue.compat import TASKS_LOGGER, BaseTaskBackend, InvalidTask, TaskResultDoesNotExist, task_signals
 from djqueue.conf import Options
-from djqueue.exceptions import ConfigurationError, TransactionError
+from djqueue.exceptions import ConfigurationError, TransactionError, seconds_of
 from djqueue.policy.ids import uuid7
 from djqueue.store import enqueue as store
 from djqueue.store import faults
@@ -68,6 +68,11 @@ class DjqueueBackend(BaseTaskBackend):
     def alias_of_database(self) -> str:
         """The database of the jobs, also where other options are wrong."""
         return self._parsed.database
+
+    @property
+    def redact(self) -> str:
+        """The dotted path of the redact hook, or nothing."""
+        return self._parsed.redact
 
     @property
     def queues_with_settings(self) -> list[str]:
@@ -135,6 +140,7 @@ class DjqueueBackend(BaseTaskBackend):
             delay_seconds=0 if task.delay is None else task.delay.total_seconds(),
             dedupe_key=arguments.dedupe_key(task, args, kwargs),
             max_attempts=task.max_attempts or options.max_attempts,
+            expires_seconds=None if task.expires_after is None else seconds_of(task.expires_after, "expires_after"),
             timeout_seconds=options.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
             options=json.dumps({"tags": task.tags}) if task.tags else "{}",
         )

@@ -8,7 +8,7 @@ E001 and E002 come from the backend itself. Checks that ask a database run where
     E003 no such database alias           E009 the router refuses the tables    W003 no backend uses djqueue
     E004 not PostgreSQL                                                         W004 the backport is not installed
     E005 a stricter isolation level                                             W005 settings for a queue not listed
-    E006 a module of tasks can't be used
+    E006 a module of tasks can't be used  E010 `redact` is no function
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +17,7 @@ from typing import Any
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Tags, Warning
 from django.db import DEFAULT_DB_ALIAS, connections, router
+from django.utils.module_loading import import_string
 
 from djqueue.api import registry
 from djqueue.api.options import QUEUE_NAME_LIMIT, text_problem
@@ -40,6 +41,7 @@ def check_settings(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> l
     for backend in found:
         messages += _database(backend)
         messages += _queues(backend)
+        messages += _redact(backend)
     return messages
 
 
@@ -147,6 +149,24 @@ def _queues(backend: DjqueueBackend) -> Iterator[CheckMessage]:
             f"{_options_of(backend)}: queues: {name!r} has settings, but is not one of QUEUES.",
             hint=f"Add {name!r} to TASKS[{backend.alias!r}]['QUEUES'], or remove its settings.",
             id="djqueue.W005",
+        )
+
+
+def _redact(backend: DjqueueBackend) -> Iterator[CheckMessage]:
+    path = backend.redact
+    if not path:
+        return
+    try:
+        found = import_string(path)
+    except Exception as error:
+        found, why = None, f"{type(error).__name__}: {error}"
+    else:
+        why = f"it is a {type(found).__name__}"
+    if not callable(found):
+        yield Error(
+            f"{_options_of(backend)}: redact: expected the dotted path of a function, got {path!r} ({why}).",
+            hint="Write a function redact(kind, task_name, text) that returns the text that may be kept.",
+            id="djqueue.E010",
         )
 
 

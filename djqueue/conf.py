@@ -61,6 +61,16 @@ class Options:
     history_days: int = 7
     """How long finished jobs are kept: 0 (about a minute) to 3,650 days."""
 
+    dead_letter_days: int | None = None
+    """How long dead letters are kept: 1 to 36,500 days. None: until somebody requeues or discards them."""
+
+    digest_seconds: float = 900
+    """How often the signal `deaths_digest` is sent for one fingerprint at the most: 0 to 604,800."""
+
+    redact: str = ""
+    """Dotted path of a function that takes secrets out of error messages and tracebacks before they are recorded, and
+    out of arguments and results before the admin shows them: `redact(kind, task_name, text)` returns the text."""
+
     max_args_bytes: int = 1_000_000
     """Largest arguments of one job as JSON, in bytes: 100 to 100,000,000."""
 
@@ -105,10 +115,13 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "retry_base_seconds": (0, 86_400),
     "retry_cap_seconds": (0, 604_800),
     "history_days": (0, 3_650),
+    "dead_letter_days": (1, 36_500),
+    "digest_seconds": (0, 604_800),
     "max_args_bytes": (100, 100_000_000),
 }
-_WHOLE = {"max_attempts", "history_days", "max_args_bytes"}
-_STRINGS = {"database", "code_version"}
+_WHOLE = {"max_attempts", "history_days", "dead_letter_days", "max_args_bytes"}
+_STRINGS = {"database", "code_version", "redact"}
+_OPTIONAL = {"dead_letter_days"}
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -121,6 +134,8 @@ def _problem(name: str, value: Any) -> str | None:
     known = [f.name for f in fields(Options)]
     if name not in known:
         return f"unknown option {name!r}{nearest(name, known)}; known are: {', '.join(known)}"
+    if value is None and name in _OPTIONAL:
+        return None
     if name in _LIMITS:
         return _number_problem(name, value)
     if name in _STRINGS and not isinstance(value, str):

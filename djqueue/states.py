@@ -5,7 +5,7 @@ This is the whole state machine; the SQL, the CHECK constraints and the admin fo
      enqueue ─► scheduled ─due─► ready ─claim─► leased ─ack─► succeeded   (history)
         │           ▲              ▲              │──cancel─► cancelled   (history)
         ├─► ready   └─retry/snooze─┼──────────────┤──fail───► dead        (dead letter) ─requeue─► ready
-        └─► parked ─let out────────┴──── release ─┘
+        └─► parked ─let out────────┴──── release ─┘                        └─discard─► cancelled
 
 The live table holds unfinished jobs only; what has ended leaves it in the statement that ends it.
 """
@@ -42,7 +42,7 @@ TRANSITIONS: dict[State, frozenset[State]] = {
     State.LEASED: frozenset({State.READY, State.SCHEDULED, State.PARKED, State.SUCCEEDED, State.CANCELLED, State.DEAD}),
     State.SUCCEEDED: frozenset(),
     State.CANCELLED: frozenset(),
-    State.DEAD: frozenset({State.READY, State.PARKED}),
+    State.DEAD: frozenset({State.READY, State.PARKED, State.CANCELLED}),
 }
 
 

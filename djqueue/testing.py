@@ -14,12 +14,13 @@ from djqueue.backend import DjqueueBackend
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends, task_signals
 from djqueue.runtime import tasks_signals
 from djqueue.runtime.async_loop import AsyncLoop
+from djqueue.runtime.deaths import count_and_tell
 from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Succeeded
 from djqueue.runtime.settling import Settling
 from djqueue.states import FINISHED
-from djqueue.store import claim, finish, recover
+from djqueue.store import claim, deaths, finish, recover
 
 __all__ = ["Ran", "run_jobs"]
 
@@ -58,6 +59,7 @@ def run_jobs(
     bench = _Bench(backend)
     while bench.attempts < limit and bench.turn(queue_name, due_now):
         pass
+    bench.end()
     return Ran(states=dict(bench.states))
 
 
@@ -88,6 +90,11 @@ class _Bench:
         for job in jobs:
             self._run(job)
         return bool(jobs)
+
+    def end(self) -> None:
+        """Do what the leader of the workers does about jobs that died: groups and signals."""
+        while count_and_tell(self._alias, self._options, lambda call: call()) >= deaths.BATCH:
+            pass
 
     def _request(self) -> claim.Request:
         return claim.Request(worker_id=self._worker_id, limit=1, free=1, lease_seconds=self._options.lease_seconds)

@@ -7,15 +7,19 @@ action goes through the store, which guards it by the state that the row has at 
 from djqueue.admin.cron import CronEntryAdmin, CronFireAdmin
 from djqueue.admin.ended import DeadLetterAdmin, HistoryAdmin
 from djqueue.admin.fleet import WorkerAdmin
+from djqueue.admin.groups import ErrorGroupAdmin
 from djqueue.admin.jobs import JobAdmin
 from djqueue.admin.queues import QueueAdmin
+from djqueue.admin.replays import ReplayAdmin
 
 __all__ = [
     "CronEntryAdmin",
     "CronFireAdmin",
     "DeadLetterAdmin",
+    "ErrorGroupAdmin",
     "HistoryAdmin",
     "JobAdmin",
     "QueueAdmin",
+    "ReplayAdmin",
     "WorkerAdmin",
 ]

@@ -49,7 +49,7 @@ def run(page: PlainAdmin, request: HttpRequest, queryset: QuerySet[Any], name: s
             answered[answer].append(str(id_))
     answered[GONE] += missing
     _tell(page, request, name, answered, more)
-    return _back(page, request)
+    return back(page, request)
 
 
 def log(request: HttpRequest, rows: Sequence[Any], text: str) -> None:
@@ -114,7 +114,8 @@ def _named(ids: list[str]) -> str:
     return ", ".join(ids[:IDS_NAMED]) + (f" and {others:,} more" if others > 0 else "")
 
 
-def _back(page: PlainAdmin, request: HttpRequest) -> HttpResponse | None:
+def back(page: PlainAdmin, request: HttpRequest) -> HttpResponse | None:
+    """Return the way back to the object whose page sent the form; None where a list did."""
     id_ = as_uuid(request.POST.get(FROM_OBJECT, ""))
     if id_ is None:
         return None

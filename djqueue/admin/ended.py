@@ -4,19 +4,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django.contrib import admin
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
 from django.db.models import QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
 
-from djqueue.admin import actions, show
+from djqueue.admin import actions, editing, show, source
 from djqueue.admin.actions import GONE, Answer
+from djqueue.admin.base import as_uuid
 from djqueue.admin.counting import among_newest
-from djqueue.admin.filters import OutcomeFilter, QueueFilter
+from djqueue.admin.filters import CauseFilter, OutcomeFilter, QueueFilter, TaskFilter
 from djqueue.admin.jobpages import JobPage
 from djqueue.admin.payload import errors_field, payload_field
 from djqueue.models import DeadLetter, History
-from djqueue.store import operate
+from djqueue.store import letters, operate
+from djqueue.store.letters import EditAnswer
 
 REASON_SHOWN = 120
 REQUEUED = Answer("queued again, with all their attempts", changed=True)
@@ -60,15 +68,23 @@ class HistoryAdmin(EndedPage):
     result_shown = payload_field("result", "result")
 
 
+class ReasonForm(ActionForm):
+    """An action, and why; only a discard needs to know."""
+
+    reason = forms.CharField(required=False, max_length=1_000, label="Reason:")
+
+
 @admin.register(DeadLetter)
 class DeadLetterAdmin(EndedPage):
     """Jobs that died."""
 
     payload = ("args", "errors", "progress", "checkpoint", "options")
     list_display = ("job", "queue_name", "why", "tries", "has_died")
-    list_filter = (QueueFilter,)
-    actions = ("requeue",)
-    buttons = ("requeue",)
+    list_filter = (QueueFilter, TaskFilter, CauseFilter)
+    action_form = ReasonForm
+    actions = ("requeue", "discard")
+    buttons = ("requeue", "discard")
+    asks_reason = frozenset({"discard"})
     fieldsets = (
         (None, {"fields": ("id", "task_name", "reason", ("queue_name", "priority", "tenant_id"))}),
         ("When", {"fields": (("was_created", "was_started", "has_died"),)}),
@@ -104,6 +120,79 @@ class DeadLetterAdmin(EndedPage):
     def requeue(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """Make dead letters jobs again."""
         return actions.run(self, request, queryset, "Requeue", _requeue)
+
+    def has_discard_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may discard dead letters."""
+        return request.user.has_perm("djqueue.discard_deadletter")
+
+    @admin.action(permissions=["discard"], description="Discard (with a reason)")
+    def discard(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """End dead letters for good; they stay in history as cancelled, with the reason."""
+        reason = request.POST.get("reason", "").strip().replace("\0", "")[:1_000]
+        if not reason:
+            self.message_user(request, "Discard: nothing changed. Expected a reason, got none.", messages.ERROR)
+            return actions.back(self, request)
+
+        def act(alias: str, ids: Sequence[UUID]) -> Mapping[UUID, Answer]:
+            done = letters.discard(alias, ids, reason=reason, by=str(request.user))
+            return {id_: Answer(f"discarded: {reason}", changed=True) if id_ in done else GONE for id_ in ids}
+
+        return actions.run(self, request, queryset, "Discard", act)
+
+    def has_edit_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may edit arguments, which nobody may who may not see them."""
+        return request.user.has_perm("djqueue.edit_deadletter") and self.has_payload_permission(request)
+
+    def get_urls(self) -> list[Any]:
+        """Add the page on which arguments are edited."""
+        edit = path("<uuid:id_>/edit/", self.admin_site.admin_view(self.edit_view), name="djqueue_deadletter_edit")
+        return [edit, *super().get_urls()]
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the letter, with the way to the editing page."""
+        more: dict[str, Any] = {}
+        if self.has_edit_permission(request) and as_uuid(object_id):
+            more["djqueue_edit_url"] = self._edit_address(as_uuid(object_id))
+        return super().change_view(request, object_id, form_url, {**more, **(extra_context or {})})
+
+    def edit_view(self, request: HttpRequest, id_: UUID) -> HttpResponse:
+        """Edit the arguments of a letter and requeue it."""
+        if not self.has_edit_permission(request):
+            raise PermissionDenied
+        letter = DeadLetter.objects.using(source.alias()).defer("errors", "checkpoint").filter(pk=id_).first()
+        if letter is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, str(id_))
+        form = editing.make_form(request, letter)
+        if request.method == "POST" and form.is_valid():
+            return self._requeue_edited(request, letter, form.cleaned_data["arguments"])
+        context = {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "original": letter,
+            "title": "Edit the arguments and requeue",
+            "form": form,
+        }
+        return TemplateResponse(request, "djqueue/admin/edit.html", context)
+
+    def _requeue_edited(self, request: HttpRequest, letter: Any, args: str) -> HttpResponse:
+        with transaction.atomic(using=source.alias()):
+            answer = letters.requeue_edited(source.alias(), letter.pk, args, by=str(request.user))
+            said, level = EDITED[answer]
+            actions.log(request, [letter], f"Edit and requeue: {said}.")
+        self.message_user(request, f"Edit and requeue: {said}.", level)
+        return HttpResponseRedirect(self.address_of(DeadLetter, letter.pk))
+
+    def _edit_address(self, id_: UUID | None) -> str:
+        return reverse("admin:djqueue_deadletter_edit", args=[id_], current_app=self.admin_site.name)
+
+
+EDITED = {
+    EditAnswer.REQUEUED: ("queued again with other arguments", messages.SUCCESS),
+    EditAnswer.KEY_TAKEN: ("refused, an unfinished job holds the same dedupe key", messages.ERROR),
+    EditAnswer.GONE: ("refused, requeued or discarded meanwhile", messages.ERROR),
+}
 
 
 def _requeue(alias: str, ids: Sequence[UUID]) -> Mapping[UUID, Answer]:

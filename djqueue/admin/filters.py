@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from djqueue.admin import source
 from djqueue.admin.counting import among_newest
+from djqueue.policy.causes import GroupState
 from djqueue.states import LIVE, State
 
 
@@ -55,6 +56,52 @@ class OutcomeFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The rows with the chosen outcome."""
         return queryset if self.value() is None else _where(among_newest(queryset), "outcome", self.value())
+
+
+class GroupStateFilter(admin.SimpleListFilter):
+    """By state, of error groups."""
+
+    title = "state"
+    parameter_name = "state"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
+        """The states of a group."""
+        return [(str(state), str(state)) for state in GroupState]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The groups in the chosen state."""
+        return _where(queryset, "state", self.value())
+
+
+class TaskFilter(admin.SimpleListFilter):
+    """By task, of those that the project knows. There is no index for it: of the ended, among the newest rows only."""
+
+    title = "task"
+    parameter_name = "task"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
+        """The known tasks."""
+        return [(name, name) for name in source.task_names()]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The rows of the chosen task."""
+        return queryset if self.value() is None else _where(among_newest(queryset), "task_name", self.value())
+
+
+class CauseFilter(admin.SimpleListFilter):
+    """By fingerprint; offered only to those who come from an error group."""
+
+    title = "cause"
+    parameter_name = "cause"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
+        """The cause that was asked for."""
+        value = request.GET.get(self.parameter_name)
+        return [(value, value[:8])] if value else []
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The letters of that cause."""
+        return _where(queryset, "fingerprint", self.value())
 
 
 def _where(queryset: QuerySet[Any], field: str, value: str | None) -> QuerySet[Any]:

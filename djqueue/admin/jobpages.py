@@ -27,6 +27,9 @@ class JobPage(PlainAdmin):
     buttons: tuple[str, ...] = ()
     """Actions that the object's page offers as well."""
 
+    asks_reason: frozenset[str] = frozenset()
+    """Actions that want to know why."""
+
     ordering = ("-id",)
     search_fields = ("id",)
     search_help_text = "An id, or exactly a task name or a dedupe key."
@@ -63,7 +66,12 @@ class JobPage(PlainAdmin):
         buttons = [
             {"action": name, "label": getattr(self, name).short_description} for name in self.buttons if name in allowed
         ]
-        context = {"djqueue_buttons": buttons, "djqueue_from": FROM_OBJECT, **(extra_context or {})}
+        context = {
+            "djqueue_buttons": buttons,
+            "djqueue_from": FROM_OBJECT,
+            "djqueue_asks_reason": self.asks_reason & {button["action"] for button in buttons},
+            **(extra_context or {}),
+        }
         return super().change_view(request, object_id, form_url, context)
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 
 from djqueue.admin import actions, show
 from djqueue.admin.actions import GONE, Answer
-from djqueue.admin.filters import QueueFilter, StateFilter
+from djqueue.admin.filters import QueueFilter, StateFilter, TaskFilter
 from djqueue.admin.jobpages import JobPage
 from djqueue.admin.payload import errors_field, payload_field
 from djqueue.models import Job
@@ -38,12 +38,12 @@ class JobAdmin(JobPage):
 
     payload = ("args", "errors", "progress", "checkpoint", "options")
     list_display = ("job", "queue_name", "state_words", "tries", "runs_at", "was_started")
-    list_filter = (StateFilter, QueueFilter)
+    list_filter = (StateFilter, QueueFilter, TaskFilter)
     actions = ("retry_now", "cancel")
     buttons = ("retry_now", "cancel")
     fieldsets = (
         (None, {"fields": ("id", "task_name", ("queue_name", "state_words", "priority", "tenant_id"))}),
-        ("When", {"fields": (("was_created", "runs_at", "was_started"), ("leased_until", "cancel_asked"))}),
+        ("When", {"fields": (("was_created", "runs_at", "was_started"), ("leased_until", "cancel_asked", "expires"))}),
         (
             "Attempts",
             {"fields": (("tries", "interruptions", "runs", "timeout_seconds", "alone"), ("leased_by", "workers"))},
@@ -61,6 +61,7 @@ class JobAdmin(JobPage):
     runs_at = show.moment_column("run_at", "runs from")
     was_started = show.moment_column("started_at", "started")
     leased_until = show.moment_column("lease_until", "leased until")
+    expires = show.moment_column("expires_at", "expires")
     cancel_asked = show.moment_column("cancel_requested_at", "asked to cancel")
     workers = show.list_column("worker_ids", "workers")
     args_shown = payload_field("args", "arguments")

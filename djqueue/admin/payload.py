@@ -13,10 +13,14 @@ from django.db.models import F, Func, Model, TextField
 from django.db.models.functions import Left, Length
 from django.utils.html import format_html, format_html_join
 
+from djqueue.admin import source
 from djqueue.admin.show import EMPTY
+from djqueue.api.redaction import Redaction
 
 MOST_SHOWN = 20_000
 MOST_ERRORS = 400_000
+MOST_REDACTED = 2_000_000
+TOO_LARGE = "[too large to be redacted]"
 HIDDEN = "(hidden: needs the permission “Can see arguments, results and tracebacks”)"
 
 _READ = "_djqueue_payload"
@@ -39,6 +43,11 @@ class Piece:
 def let_see(obj: Model, may: bool) -> None:
     """Note on a row whether its payload may be shown to the user of this request."""
     setattr(obj, _MAY, may)
+
+
+def may_see(obj: Model) -> bool:
+    """Tell whether the payload of this row may be shown to the user of this request."""
+    return bool(getattr(obj, _MAY, False))
 
 
 def payload_field(field: str, label: str) -> Callable[[Any, Any], Any]:
@@ -64,12 +73,13 @@ def errors_field(self: Any, obj: Model) -> str:
         entries = None
     if piece.is_cut or not isinstance(entries, list):
         return _pre(piece.text[:MOST_SHOWN], piece)
-    return format_html_join("", "{}", ((_error(entry),) for entry in reversed(entries))) or EMPTY
+    shown = (_redacted(entry, str(getattr(obj, "task_name", ""))) for entry in reversed(entries))
+    return format_html_join("", "{}", ((_error(entry),) for entry in shown)) or EMPTY
 
 
 def _piece(fields: tuple[str, ...], obj: Model, field: str) -> Piece | str:
     """Return what there is to show, or the words in its place: that it is hidden, or that it is NULL."""
-    if not getattr(obj, _MAY, False):
+    if not may_see(obj):
         return HIDDEN
     if not hasattr(obj, _READ):
         setattr(obj, _READ, _read(fields, obj))
@@ -79,14 +89,44 @@ def _piece(fields: tuple[str, ...], obj: Model, field: str) -> Piece | str:
 def _read(fields: tuple[str, ...], obj: Model) -> dict[str, Piece]:
     """Read all payload columns of a row in one statement, each only so far; those that are NULL are left out."""
     wanted: dict[str, Any] = {}
+    hook = source.redaction()
     for field in fields:
         pretty = Func(F(field), function="jsonb_pretty", output_field=TextField())
-        wanted[f"{field}_text"] = Left(pretty, MOST_ERRORS if field == "errors" else MOST_SHOWN)
+        wanted[f"{field}_text"] = Left(
+            pretty, MOST_ERRORS if field == "errors" else MOST_REDACTED if hook else MOST_SHOWN
+        )
         wanted[f"{field}_length"] = Length(pretty)
     rows = type(obj)._default_manager.using(obj._state.db).filter(pk=obj.pk)
     found = rows.values(**wanted).first() or {}
     texts = {field: found.get(f"{field}_text") for field in fields}
-    return {field: Piece(text, found[f"{field}_length"]) for field, text in texts.items() if text is not None}
+    pieces = {field: Piece(text, found[f"{field}_length"]) for field, text in texts.items() if text is not None}
+    if not hook:
+        return pieces
+    task_name = str(getattr(obj, "task_name", ""))
+    return {
+        field: piece if field == "errors" else _redact(hook, KINDS.get(field, field), task_name, piece)
+        for field, piece in pieces.items()
+    }
+
+
+KINDS = {"args": "arguments"}
+"""What the hook is told that a column is, where that is not its name."""
+
+
+def _redact(hook: Redaction, kind: str, task_name: str, piece: Piece) -> Piece:
+    """What is too large to be read as a whole is not shown: half a secret is one too."""
+    text = TOO_LARGE if piece.is_cut else hook.text(kind, task_name, piece.text, MOST_REDACTED)
+    return Piece(text[:MOST_SHOWN], len(text))
+
+
+def _redacted(entry: Any, task_name: str) -> Any:
+    """An error as it may be shown. It was redacted when it was recorded, but perhaps by another hook or none."""
+    hook = source.redaction()
+    if not hook or not isinstance(entry, dict):
+        return entry
+    return entry | {
+        kind: hook.text(kind, task_name, str(entry[kind])) for kind in ("message", "traceback") if kind in entry
+    }
 
 
 def _pre(text: str, piece: Piece) -> str:

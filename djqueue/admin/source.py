@@ -1,6 +1,7 @@
 """Where the admin's rows are and which queues and tasks there are: what the project's djqueue backends say."""
 
 from djqueue.api import registry
+from djqueue.api.redaction import Redaction
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import task_backends
 from djqueue.conf import Options
@@ -23,6 +24,11 @@ def options() -> Options:
 def alias() -> str:
     """Return the database alias that the admin shows, whatever a router says of reads."""
     return options().database
+
+
+def redaction() -> Redaction:
+    """Return the hook that takes secrets out of what is shown."""
+    return Redaction(options().redact)
 
 
 def settings_queues() -> set[str]:

@@ -6,6 +6,7 @@ telling error, never ignored.
 
 import math
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from enum import Enum
 from typing import Any, Literal, NoReturn, TypedDict
 
@@ -81,6 +82,11 @@ class TaskOptions(TypedDict, total=False):
     on_conflict: Literal["ignore"]
     """What happens to the job that comes second: `"ignore"`, it is not written."""
 
+    expires_after: float | timedelta | None
+    """No attempt starts later than so long (seconds, or a timedelta) after the job is due: after `run_after`, else
+    after the enqueue, by the database's clock. The job then ends as cancelled, "expired". Above 0, up to ten years.
+    None: whenever. A requeued dead letter has no such limit any more."""
+
     aliases: Iterable[str]
     """Former names (dotted paths) of the task, under which jobs may still wait. At most 300 characters each."""
 
@@ -98,6 +104,7 @@ KNOWN = sorted([*TaskOptions.__annotations__, "takes_context"])
 PER_CALL = [
     "backend",
     "dedupe_key",
+    "expires_after",
     "max_attempts",
     "outside_transaction",
     "priority",
@@ -114,7 +121,6 @@ LATER = {
     "concurrency_limit",
     "rate_limit",
     "circuit",
-    "expires_after",
     "subject",
     "version",
     "upgrades",
@@ -188,11 +194,21 @@ def _numbers(task: Any) -> Iterable[str]:
         _is_number(timeout, int | float) and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT_SECONDS
     ):
         yield f"timeout_seconds: expected seconds above 0 and up to 604,800, or None, got {timeout!r}"
+    if task.expires_after is not None:
+        yield from _duration("expires_after", task.expires_after)
     if task.delay is not None:
         try:
             seconds_of(task.delay, "run_after")
         except ValueError as fault:
             yield str(fault)
+
+
+def _duration(what: str, value: Any) -> Iterable[str]:
+    try:
+        if not seconds_of(value, what) > 0:
+            yield f"{what}: expected more than 0 seconds, got {value!r}"
+    except (TypeError, ValueError) as fault:
+        yield str(fault)
 
 
 def _choices(task: Any) -> Iterable[str]:

@@ -45,6 +45,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     isolation: Literal["read committed"] | None = None
     dedupe_key: DedupeKey = None
     on_conflict: Literal["ignore"] = "ignore"
+    expires_after: float | timedelta | None = None
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     keep_result: bool = True
@@ -86,6 +87,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         dedupe_key: DedupeKey = None,
         max_attempts: int | None = None,
         timeout_seconds: float | Timeout | None = Timeout.OF_BACKEND,
+        expires_after: float | timedelta | None = None,
         tags: Iterable[str] | None = None,
         outside_transaction: bool | None = None,
         **unknown: Never,
@@ -103,6 +105,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             "backend": backend,
             "dedupe_key": dedupe_key,
             "max_attempts": max_attempts,
+            "expires_after": expires_after,
             "tags": tags,
             "outside_transaction": outside_transaction,
         }

@@ -7,6 +7,7 @@ from djqueue.models.cron import CronEntry, CronFire, CronMemory
 from djqueue.models.ended import DeadLetter, History, HistoryOverflow
 from djqueue.models.fleet import Leader, Stat, Worker
 from djqueue.models.job import Job, KeyBlock, Wake
+from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
 from djqueue.models.queue import Lane, Queue
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "CronFire",
     "CronMemory",
     "DeadLetter",
+    "Death",
+    "ErrorGroup",
     "History",
     "HistoryOverflow",
     "Job",
@@ -21,6 +24,8 @@ __all__ = [
     "Lane",
     "Leader",
     "Queue",
+    "Replay",
+    "ReplayJob",
     "Stat",
     "Wake",
     "Worker",

@@ -74,6 +74,7 @@ class DeadLetter(models.Model):
     runs = models.SmallIntegerField()
     reason = models.TextField()
     fingerprint = models.TextField(db_default="")
+    """Which group of errors it belongs to; empty in rows of older workers."""
     queue_name = key_field()
     lane = key_field()
     task_name = models.TextField()
@@ -92,8 +93,16 @@ class DeadLetter(models.Model):
         db_table = "djqueue_dead_letter"
         required_db_vendor = "postgresql"
         default_permissions = ("view",)
-        permissions = [("requeue_deadletter", "Can requeue dead letters")]
-        indexes = [models.Index(fields=["queue_name", "died_at"], name="djqueue_dead_letter_queue")]
+        permissions = [
+            ("requeue_deadletter", "Can requeue dead letters"),
+            ("edit_deadletter", "Can edit arguments of dead letters and requeue them"),
+            ("discard_deadletter", "Can discard dead letters"),
+        ]
+        indexes = [
+            models.Index(fields=["queue_name", "died_at"], name="djqueue_dead_letter_queue"),
+            models.Index(fields=["died_at", "id"], name="djqueue_dead_letter_died"),
+            models.Index(fields=["fingerprint", "died_at", "id"], name="djqueue_dead_letter_cause"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.task_name} {self.id}"

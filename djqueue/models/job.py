@@ -28,6 +28,8 @@ class Job(models.Model):
     started_at = models.DateTimeField(null=True)
     lease_until = models.DateTimeField(null=True)
     cancel_requested_at = models.DateTimeField(null=True)
+    expires_at = models.DateTimeField(null=True)
+    """No attempt starts later; the job ends as cancelled instead."""
     timeout_seconds = models.FloatField(null=True)
     priority = models.SmallIntegerField(db_default=0)
     attempts = models.SmallIntegerField(db_default=0)
@@ -124,6 +126,11 @@ class Job(models.Model):
                 fields=["parked_for", "queue_name"],
                 name="djqueue_job_aside",
                 condition=Q(parked_for__isnull=False),
+            ),
+            models.Index(
+                fields=["expires_at"],
+                name="djqueue_job_expires",
+                condition=Q(expires_at__isnull=False) & ~Q(state=State.LEASED.value),
             ),
         ]
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import Any
 
+from djqueue.policy.fingerprint import innermost_own_frame
+
 TEXT_LIMIT = 64_000
 LIST_LIMIT = 256_000
 NAME_LIMIT = 500
@@ -44,6 +46,9 @@ class FailureText:
     traceback: str
     """The traceback with causes, contexts, notes and grouped exceptions, without locals; at most 64 kB."""
 
+    frame: str = ""
+    """Where in the project's own code it happened (`shop/partner.py:fetch`), for the fingerprint; at most 500 bytes."""
+
 
 def describe(exc: BaseException) -> FailureText:
     """Return an exception as text. Never raises, whatever the exception does when it is looked at."""
@@ -52,7 +57,10 @@ def describe(exc: BaseException) -> FailureText:
     except BaseException as fault:
         text = f"[the traceback can't be shown: {_class_path(fault)}]\n"
     return FailureText(
-        exception=_class_path(exc), message=_message(exc, TEXT_LIMIT), traceback=clean_text(text, TEXT_LIMIT)
+        exception=_class_path(exc),
+        message=_message(exc, TEXT_LIMIT),
+        traceback=clean_text(text, TEXT_LIMIT),
+        frame=_frame(exc),
     )
 
 
@@ -152,6 +160,13 @@ def _message(exc: BaseException, limit: int) -> str:
         return clean_text(str(exc), limit)
     except BaseException as fault:
         return f"[no message: str() of the exception raised {_class_path(fault)}]"
+
+
+def _frame(exc: BaseException) -> str:
+    try:
+        return clean_text(innermost_own_frame(exc.__traceback__), NAME_LIMIT)
+    except BaseException:
+        return ""
 
 
 class _Formatter:

@@ -11,11 +11,13 @@ same on every host and in the next release.
 import hashlib
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 
 LENGTH = 32
 MESSAGE_LIMIT = 1_000
-_FOREIGN = ("/site-packages/", "/dist-packages/", "/lib/python", "/djqueue/")
+_OWN_PACKAGE = f"{Path(__file__).resolve().parent.parent.as_posix()}/"
+_FOREIGN = ("/site-packages/", "/dist-packages/", "/lib/python", _OWN_PACKAGE)
 
 # In this order: the longer shapes before the shorter ones that are parts of them.
 _MASKS = [

@@ -28,7 +28,17 @@ from djqueue.policy.verdict import Kind, judge
 from djqueue.runtime import handler_db, tasks_signals
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.held import BadPayload, Held
-from djqueue.runtime.outcome import Cancelled, Committed, Failed, NotStarted, Outcome, Snoozed, Stale, Succeeded
+from djqueue.runtime.outcome import (
+    Cancelled,
+    Committed,
+    Expired,
+    Failed,
+    NotStarted,
+    Outcome,
+    Snoozed,
+    Stale,
+    Succeeded,
+)
 from djqueue.store import db, faults, finish, lease
 
 log = logging.getLogger("djqueue")
@@ -61,6 +71,8 @@ class Executor:
 
     def run(self, held: Held) -> Outcome:
         """Run one job to its outcome. Never raises, but for exceptions that were sent into the thread from outside."""
+        if held.is_expired:
+            return Expired()
         if not held.start(self._options.timeout_seconds):
             return NotStarted()
         self._guard.check_before()

@@ -4,8 +4,9 @@ import random
 from typing import Any
 
 from djqueue.api import registry
-from djqueue.policy.errors import append_error
+from djqueue.policy.errors import FailureText, append_error
 from djqueue.policy.retry import RetryPolicy, delay_seconds
+from djqueue.runtime.causes import cause_of
 from djqueue.runtime.plan import Plan
 from djqueue.store import finish
 from djqueue.store.recover import Overdue
@@ -38,12 +39,14 @@ class Failing:
     def _failure(
         self, row: Overdue, kind: str, message: str, reason: str, delay: float, *, crash: bool
     ) -> finish.Failure:
+        exception = "djqueue.WorkerLost" if crash else "djqueue.exceptions.JobTimeout"
+        text = FailureText(exception=exception, message=message, traceback="")
         entry = {
             "attempt": row.attempts,
             "run": row.runs,
             "worker": row.leased_by,
             "kind": kind,
-            "exception": "djqueue.WorkerLost" if crash else "djqueue.exceptions.JobTimeout",
+            "exception": exception,
             "message": message,
             "traceback": "",
             **({"version": self._version} if self._version else {}),
@@ -57,4 +60,5 @@ class Failing:
             delay_seconds=delay,
             reason=reason,
             crash=crash,
+            cause=cause_of(text, row.task_name, self._version),
         )

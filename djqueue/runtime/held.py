@@ -23,6 +23,7 @@ class Held:
         "cancel_seen",
         "deadline_ns",
         "ended",
+        "expires",
         "forced",
         "index",
         "is_async",
@@ -41,6 +42,8 @@ class Held:
         self.lease = Lease(job.id, job.lease_token)
         self.began = 0.0
         self.ended = 0.0
+        self.expires = None if job.expires_in is None else time.monotonic() + job.expires_in
+        """Moment on the monotonic clock after which it may not be started; a little late, never early."""
         self.deadline_ns = 0
         self.outcome: Outcome | None = None
         self.cancel_seen = 0.0
@@ -62,6 +65,11 @@ class Held:
     def is_cancel_requested(self) -> bool:
         """Somebody asked for the job to be cancelled."""
         return self.page.is_marked(self.index, R_CANCEL, self.job.lease_token)
+
+    @property
+    def is_expired(self) -> bool:
+        """The job may not be started any more."""
+        return self.expires is not None and time.monotonic() >= self.expires
 
     def start(self, default_timeout: float) -> bool:
         """Write that the handler begins; return False where the keeper was faster and has given the job back.

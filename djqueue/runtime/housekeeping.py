@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from djqueue.conf import Options
 from djqueue.runtime.leader import LeaderDuty
-from djqueue.store import cron, faults, history, retention, stats
+from djqueue.store import cron, faults, history, letters, retention, stats
 from djqueue.store.vacuum import Vacuumed, vacuum_if_needed
 
 log = logging.getLogger("djqueue")
@@ -73,12 +73,17 @@ class PrunerDuty:
             ("overflow", lambda: history.drain_overflow(self._alias) >= history.BATCH),
             ("old fires", lambda: cron.prune_fires(self._alias) >= cron.PRUNE_BATCH),
             ("old statistics", lambda: stats.prune_stats(self._alias) >= stats.PRUNE_BATCH),
+            ("old dead letters", self._prune_letters),
             ("gone workers", lambda: retention.delete_gone_workers(self._alias) < 0),
         ]
         more = [self._careful.run(name, step) for name, step in steps if self._leader.leads]
         if any(more):
             return IDLE_SECONDS
         return PRUNE_SOON_SECONDS if 0 in (keep.default, *keep.queues.values()) else PRUNE_SECONDS
+
+    def _prune_letters(self) -> bool:
+        days = self._options.dead_letter_days
+        return days is not None and letters.prune(self._alias, days) >= letters.BATCH
 
     def _ensure_partitions(self) -> bool:
         made = history.ensure_partitions(self._alias)

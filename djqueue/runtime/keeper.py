@@ -13,6 +13,7 @@ import time
 from djqueue.api import registry
 from djqueue.runtime import leading
 from djqueue.runtime.duty import Duty, Routine
+from djqueue.runtime.expiring import Expire
 from djqueue.runtime.heartbeat import Heartbeat
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.recovering import Cancels, Orphans, Promote, Reap, Suspects
@@ -83,6 +84,7 @@ class Keeper:
             Cancels(plan, table),
             Suspects(plan, table, self._wake_parent),
             Orphans(plan),
+            Expire(plan.alias),
         ]
         return [*duties, Reap(plan, self._on_suspects)] if plan.reaper else duties
 

@@ -1,16 +1,18 @@
 """What every keeper does as a candidate for leadership: the duties of the leader, grouped by thread and connection.
 
 Leases are renewed beside cron, which is quick; pruning and counting, which may take a second, and VACUUM, which may
-take many, have threads of their own.
+take many, have threads of their own; so do deaths and replays, which wait for locks that people may hold.
 """
 
 from djqueue.runtime.cron import CronDuty
 from djqueue.runtime.cron_code import CronCode
 from djqueue.runtime.cron_jobs import CronJobs
+from djqueue.runtime.deaths import DeathsDuty
 from djqueue.runtime.duty import Duty
 from djqueue.runtime.housekeeping import PrunerDuty, SummaryDuty, VacuumDuty
 from djqueue.runtime.leader import CRON, HOUSE, LeaderDuty
 from djqueue.runtime.plan import Plan
+from djqueue.runtime.replaying import ReplayDuty
 
 
 def routines(plan: Plan) -> list[tuple[str, list[Duty]]]:
@@ -20,6 +22,7 @@ def routines(plan: Plan) -> list[tuple[str, list[Duty]]]:
     return [
         ("leading", [house, *_cron(plan)]),
         ("housekeeping", [PrunerDuty(alias, plan.options, house), SummaryDuty(alias, house)]),
+        ("letters", [DeathsDuty(alias, plan.options, house), ReplayDuty(alias, house)]),
         ("vacuum", [VacuumDuty(alias, house)]),
     ]
 

@@ -55,8 +55,13 @@ class NotStarted:
 
 
 @dataclass(frozen=True, slots=True)
+class Expired:
+    """The job was claimed, but its time to be started has passed; it ends as cancelled, uncharged."""
+
+
+@dataclass(frozen=True, slots=True)
 class Stale:
     """The lease was lost while the handler ran; nothing more is written."""
 
 
-Outcome = Succeeded | Committed | Failed | Snoozed | Cancelled | NotStarted | Stale
+Outcome = Succeeded | Committed | Failed | Snoozed | Cancelled | NotStarted | Expired | Stale

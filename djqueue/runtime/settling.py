@@ -12,15 +12,19 @@ from dataclasses import replace
 from typing import Any, assert_never
 from uuid import UUID
 
+from djqueue.api.redaction import Redaction
 from djqueue.conf import Options
 from djqueue.policy.errors import FailureText, append_error, clean_text
 from djqueue.policy.retry import RetryPolicy, delay_seconds
+from djqueue.runtime.causes import cause_of
 from djqueue.runtime.held import Held
-from djqueue.runtime.outcome import Cancelled, Committed, Failed, NotStarted, Snoozed, Stale, Succeeded
+from djqueue.runtime.outcome import Cancelled, Committed, Expired, Failed, NotStarted, Snoozed, Stale, Succeeded
 from djqueue.states import State
-from djqueue.store import faults, finish, lease
+from djqueue.store import expire, faults, finish, lease
 
 log = logging.getLogger("djqueue")
+
+REASON_LIMIT = 1_000
 
 OnDone = Callable[[Held, str], None]
 
@@ -33,6 +37,7 @@ class Settling:
         self._options = options
         self._worker_id = worker_id
         self._on_done = on_done
+        self._redaction = Redaction(options.redact)
         self._rng = random.Random()
         self._default_retry = RetryPolicy(
             base_seconds=options.retry_base_seconds, cap_seconds=options.retry_cap_seconds
@@ -41,6 +46,7 @@ class Settling:
         self._failures: dict[UUID, tuple[Held, finish.Failure]] = {}
         self._snoozes: dict[UUID, Held] = {}
         self._releases: dict[UUID, Held] = {}
+        self._expired: dict[UUID, Held] = {}
 
     def add(self, held: Held) -> None:
         """Sort a job that has ended by its outcome."""
@@ -57,6 +63,8 @@ class Settling:
                 self._snoozes[held.job.id] = held
             case NotStarted() | None:
                 self._releases[held.job.id] = held
+            case Expired():
+                self._expired[held.job.id] = held
             case Stale():
                 self.lost(held)
             case _ as never:
@@ -69,7 +77,7 @@ class Settling:
     @property
     def has_others(self) -> bool:
         """Tell whether something besides acks is to be written."""
-        return bool(self._failures or self._snoozes or self._releases)
+        return bool(self._failures or self._snoozes or self._releases or self._expired)
 
     def write_others(self) -> None:
         """Write failures, snoozes and releases. What was written is forgotten at once, so that an error in the next
@@ -82,6 +90,8 @@ class Settling:
             held = dict(self._releases)
             lease.release(self._alias, [h.lease for h in held.values()])
             self._forget(self._releases, held)
+        if self._expired:
+            self._write_expired()
 
     def take_acks(self) -> list[finish.Ack]:
         """Return what is to be acked; moments are on the monotonic clock and made relative when they are sent."""
@@ -110,6 +120,7 @@ class Settling:
     def after_lost_answer(self) -> None:
         """Ask what became of everything that was sent and not answered."""
         pending = {**self.acks, **{i: h for i, (h, _) in self._failures.items()}, **self._snoozes, **self._releases}
+        pending |= self._expired
         if not pending:
             return
         standing = lease.look(self._alias, [held.lease for held in pending.values()])
@@ -117,7 +128,7 @@ class Settling:
             if word is lease.Standing.MINE:
                 continue
             held = pending[id_]
-            for place in (self.acks, self._failures, self._snoozes, self._releases):
+            for place in (self.acks, self._failures, self._snoozes, self._releases, self._expired):
                 place.pop(id_, None)  # type: ignore[attr-defined]
             if word is lease.Standing.DONE:
                 self._on_done(held, State.SUCCEEDED if isinstance(held.outcome, Succeeded) else State.DEAD)
@@ -150,7 +161,8 @@ class Settling:
                 raise
             log.error("failure recorded without its text job=%s error=%s", id_, faults.words(error))
             entry = {"attempt": held.job.attempts, "kind": "error", "message": "[the text could not be stored]"}
-            self._write_some_failures({id_: (held, replace(failure, entry=entry, errors=[], reason="error"))})
+            bare = replace(failure, entry=entry, errors=[], reason="error", cause=replace(failure.cause, message=""))
+            self._write_some_failures({id_: (held, bare)})
 
     def _write_some_failures(self, sent: dict[UUID, tuple[Held, finish.Failure]]) -> None:
         ended = {e.id: e for e in finish.fail(self._alias, [failure for _, failure in sent.values()])}
@@ -173,6 +185,17 @@ class Settling:
             else:  # asked to cancel meanwhile, or the lease is lost: the failure's statement decides
                 self._failures[id_] = held, self._cancellation(held, "cancelled when it snoozed")
 
+    def _write_expired(self) -> None:
+        sent = dict(self._expired)
+        done = expire.refuse(self._alias, [h.lease for h in sent.values()])
+        for id_, held in sent.items():
+            self._expired.pop(id_, None)
+            if id_ in done:
+                log.info("expired, not started job=%s task=%s", id_, held.job.task_name)
+                self._on_done(held, State.CANCELLED)
+            else:
+                self.lost(held)
+
     def _forget(self, place: dict[UUID, Held], sent: dict[UUID, Held]) -> None:
         for id_, held in sent.items():
             place.pop(id_, None)
@@ -181,7 +204,8 @@ class Settling:
     def _failure(self, held: Held, failed: Failed) -> finish.Failure:
         before = json.loads(held.job.errors)
         delay = self._delay(held, failed, before)
-        entry = self._entry(held, failed.kind, failed.failure) | {"retry_in": round(delay, 3)}
+        text = self._redaction.failure(held.job.task_name, failed.failure)
+        entry = self._entry(held, failed.kind, text) | {"retry_in": round(delay, 3)}
         errors = append_error(before, entry)
         return finish.Failure(
             id=held.job.id,
@@ -190,8 +214,10 @@ class Settling:
             errors=errors[:-1],
             delay_seconds=delay,
             final=bool(failed.final_reason),
-            reason=failed.final_reason or ("timeout" if failed.kind == "timeout" else "attempts used up"),
+            reason=self._redaction.text("reason", held.job.task_name, failed.final_reason, REASON_LIMIT)
+            or ("timeout" if failed.kind == "timeout" else "attempts used up"),
             began_ago=max(0.0, held.ended - held.began),
+            cause=cause_of(text, held.job.task_name, self._options.code_version),
         )
 
     def _delay(self, held: Held, failed: Failed, before: list[dict[str, Any]]) -> float:
@@ -204,6 +230,7 @@ class Settling:
         return max(delay, failed.at_least_seconds)
 
     def _cancellation(self, held: Held, reason: str) -> finish.Failure:
+        reason = self._redaction.text("reason", held.job.task_name, reason, REASON_LIMIT)
         entry = self._entry(held, "cancelled", FailureText(exception="djqueue.Cancel", message=reason, traceback=""))
         return finish.Failure(
             id=held.job.id,

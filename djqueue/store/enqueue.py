@@ -34,6 +34,8 @@ class NewJob:
     dedupe_key: str | None = None
     max_attempts: int = 8
     timeout_seconds: float | None = 300
+    expires_seconds: float | None = None
+    """No attempt starts later than so long after `run_at` (None: whenever)."""
     options: str = "{}"
     lane: str = ""
 
@@ -55,10 +57,10 @@ _NOTIFY = """(select pg_notify('djqueue', %(queue_name)s) from djqueue_worker
 # without the machinery for duplicates that takes a third less.
 ENQUEUE_NOW = f"""
 insert into djqueue_job (id, queue_name, lane, task_name, priority, run_at, created_at, max_attempts, timeout_seconds,
-    args, options)
+    expires_at, args, options)
 values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
     statement_timestamp(), statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
-    %(args)s::jsonb, %(options)s::jsonb)
+    statement_timestamp() + make_interval(secs => %(expires)s::float8), %(args)s::jsonb, %(options)s::jsonb)
 returning id, created_at, true, {_NOTIFY}
 """
 
@@ -68,13 +70,14 @@ returning id, created_at, true, {_NOTIFY}
 ENQUEUE = f"""
 with new as (
     insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, dedupe_key,
-        max_attempts, timeout_seconds, args, options)
+        max_attempts, timeout_seconds, expires_at, args, options)
     values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
         case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp() or %(delay)s::float8 > 0
             then 'scheduled' else 'ready' end,
         coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8),
         statement_timestamp(), %(dedupe_key)s::text, %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
-        %(args)s::jsonb, %(options)s::jsonb)
+        coalesce(%(run_at)s::timestamptz, statement_timestamp())
+            + make_interval(secs => %(delay)s::float8 + %(expires)s::float8), %(args)s::jsonb, %(options)s::jsonb)
     on conflict (queue_name, dedupe_key) where dedupe_key is not null do nothing
     returning id, created_at, state)
 select id, created_at, true, case when state = 'ready' then {_NOTIFY} end from new
@@ -89,13 +92,14 @@ _ROWS = """unnest(%(ids)s::uuid[], %(args)s::jsonb[], %(dedupe_keys)s::text[]) w
 ENQUEUE_MANY = f"""
 with new as (
     insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, dedupe_key,
-        max_attempts, timeout_seconds, args, options)
+        max_attempts, timeout_seconds, expires_at, args, options)
     select x.id, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
         case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp() or %(delay)s::float8 > 0
             then 'scheduled' else 'ready' end,
         coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8),
         statement_timestamp(), x.dedupe_key, %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
-        x.args, %(options)s::jsonb
+        coalesce(%(run_at)s::timestamptz, statement_timestamp())
+            + make_interval(secs => %(delay)s::float8 + %(expires)s::float8), x.args, %(options)s::jsonb
     from {_ROWS} order by x.dedupe_key, x.n
     on conflict (queue_name, dedupe_key) where dedupe_key is not null do nothing
     returning id, created_at, dedupe_key, state)
@@ -112,9 +116,10 @@ where not exists (select from new where new.dedupe_key = x.dedupe_key)
 ENQUEUE_ALL = f"""
 with new as (
     insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, max_attempts,
-        timeout_seconds, args, options)
+        timeout_seconds, expires_at, args, options)
     select x.id, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint, t.state, t.run_at,
-        statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8, x.args, %(options)s::jsonb
+        statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
+        t.run_at + make_interval(secs => %(expires)s::float8), x.args, %(options)s::jsonb
     from (select case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp()
                 or %(delay)s::float8 > 0 then 'scheduled' else 'ready' end as state,
             coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8)
@@ -197,6 +202,7 @@ def _shared(job: NewJob) -> dict[str, object]:
         "delay": job.delay_seconds,
         "max_attempts": job.max_attempts,
         "timeout_seconds": job.timeout_seconds,
+        "expires": job.expires_seconds,
         "options": job.options,
     }
 

@@ -3,12 +3,13 @@
 Invariant: a running job is never re-queued or removed; it is asked to cancel, and its own worker ends it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
+from djqueue.states import State
 from djqueue.store import db
 
 
@@ -20,6 +21,17 @@ class CancelAnswer(StrEnum):
     """It is running: its handler is told and decides; returning normally still counts as success."""
     GONE = "gone"
     """It had ended before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jobs:
+    """Which unfinished jobs: all that fit everything given."""
+
+    queue_name: str | None = None
+    task_name: str | None = None
+    tenant_id: str | None = None
+    tag: str | None = None
+    state: State | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +67,17 @@ select id, 'cancelled' from ended union all select id, 'asked' from marked
 CANCEL = _CANCEL.format(table="djqueue_history")
 # For a day without a partition, until the leader has made one.
 CANCEL_OVERFLOW = _CANCEL.format(table="djqueue_history_overflow")
+
+# The ids of jobs that match, in their order, a batch at a time: a wish of people, which may read the live table once.
+MATCH = """
+select id from djqueue_job
+where id > coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000') and created_at <= %(until)s
+    and queue_name = coalesce(%(queue)s::text, queue_name) and task_name = coalesce(%(task)s::text, task_name)
+    and tenant_id = coalesce(%(tenant)s::text, tenant_id) and state = coalesce(%(state)s::text, state)
+    and (%(tag)s::text is null or options->'tags' ? %(tag)s::text)
+order by id limit 1000
+"""
+NOW = "select clock_timestamp()"
 
 # A dead letter becomes a job again with all its attempts and a higher token; in the order of dedupe keys, as enqueue
 # does. A key that is taken refuses that row alone: it stays a dead letter. The letters are locked: of two who requeue
@@ -109,6 +132,20 @@ def cancel(alias: str, ids: Sequence[UUID]) -> dict[UUID, CancelAnswer]:
     found = db.rows_or_overflow(alias, CANCEL, CANCEL_OVERFLOW, {"ids": sorted(set(ids))})
     answers = {id_: CancelAnswer(word) for id_, word in found}
     return {id_: answers.get(id_, CancelAnswer.GONE) for id_ in ids}
+
+
+def cancel_matching(alias: str, jobs: Jobs) -> Iterator[dict[UUID, CancelAnswer]]:
+    """Cancel all unfinished jobs that match and were enqueued before the call, or ask the running ones to: a batch of
+    1,000 per step, each a statement of its own. Raises `ValueError` where nothing at all is asked for."""
+    params = {"queue": jobs.queue_name, "task": jobs.task_name, "tenant": jobs.tenant_id, "tag": jobs.tag}
+    if not any([*params.values(), jobs.state]):
+        raise ValueError("cancel_matching: expected a queue, a task, a tenant, a tag or a state, got none of them")
+    params["state"] = None if jobs.state is None else str(jobs.state)
+    until = db.rows(alias, NOW)[0][0]
+    after: UUID | None = None
+    while ids := [row[0] for row in db.rows(alias, MATCH, {**params, "until": until, "after": after})]:
+        yield cancel(alias, ids)
+        after = ids[-1]
 
 
 def requeue(alias: str, ids: Sequence[UUID]) -> Requeued:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from djqueue.models import CronEntry, DeadLetter, History, Job
+from djqueue.models import CronEntry, DeadLetter, ErrorGroup, History, Job, Replay
 from djqueue.policy.ids import uuid7
 
 TASK = "testproject.shop.tasks.send_receipt"
@@ -113,3 +113,25 @@ def lease_behind_the_page(id_: UUID) -> None:
     """A worker claims the job while somebody looks at a page."""
     until = timezone.now() + timedelta(seconds=30)
     Job.objects.filter(pk=id_).update(state="leased", lease_until=until, leased_by="w1", attempts=1)
+
+
+def make_group(**fields: Any) -> ErrorGroup:
+    """A cause of which three jobs died."""
+    now = timezone.now()
+    base = {
+        "fingerprint": f"{next(_seq):032x}",
+        "exception": "shop.PartnerDown",
+        "frame": "shop/partner.py:fetch",
+        "masked": "no account '…'",
+        "count": 3,
+        "first_seen_at": now,
+        "last_seen_at": now,
+        "tasks": [TASK],
+        "samples": [f"no account '{SECRET}'"],
+    }
+    return ErrorGroup.objects.create(**{**base, **fields})
+
+
+def make_replay(**fields: Any) -> Replay:
+    """A replay that runs."""
+    return Replay.objects.create(**{"created_at": timezone.now(), "total": 10, "requeued": 4, **fields})

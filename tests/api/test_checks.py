@@ -144,6 +144,24 @@ def test_e009_a_router_that_keeps_the_tables_away() -> None:
         assert "keep djqueue's tables away from 'default'" in ours()["djqueue.E009"]
 
 
+@pytest.mark.parametrize("path", ["no.such.module", "testproject.trials.mortal.CAUSES", "nodots"])
+def test_e010_a_redact_hook_that_is_no_function(path: str) -> None:
+    assert f"got {path!r}" in found(redact=path)["djqueue.E010"]
+
+
+def test_e010_says_nothing_of_a_function() -> None:
+    assert "djqueue.E010" not in found(redact="testproject.trials.mortal.without_card_numbers")
+
+
+@pytest.mark.parametrize("wrong", [{"dead_letter_days": 0}, {"digest_seconds": -1}, {"redact": 3}])
+def test_e001_options_of_dead_letters_have_limits(wrong: dict[str, Any]) -> None:
+    assert next(iter(wrong)) in found(**wrong)["djqueue.E001"]
+
+
+def test_dead_letters_may_be_kept_for_ever() -> None:
+    assert found(dead_letter_days=None) == {}
+
+
 def test_w001_jobs_that_are_not_written_to_the_default_database(other: dict[str, Any]) -> None:
     assert "jobs are written to 'other'" in found(database="other")["djqueue.W001"]
 

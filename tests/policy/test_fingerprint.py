@@ -1,6 +1,7 @@
 """Failures with one cause have one fingerprint; failures with two have two."""
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -71,3 +72,15 @@ def test_any_message_has_a_fingerprint(message: str) -> None:
 def test_messages_that_are_hard_on_patterns_stay_short() -> None:
     for hard in ("'" * 5_000, "a@" * 2_500, "0" * 5_000, "\\'" * 2_500, "http" + ":" * 5_000):
         assert len(mask(hard)) <= 2_000
+
+
+def test_a_checkout_in_a_folder_called_like_the_package_is_the_project_s_own() -> None:
+    """Where the sources lie on a host must not matter."""
+    code = compile("def fetch():\n    raise ValueError\n", "/srv/djqueue/shop/partner.py", "exec")
+    space: dict[str, Any] = {}
+    exec(code, space)
+
+    with pytest.raises(ValueError) as raised:
+        json.JSONDecoder(object_hook=lambda found: space["fetch"]()).decode("{}")
+
+    assert innermost_own_frame(raised.value.__traceback__) == "shop/partner.py:fetch"

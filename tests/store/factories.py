@@ -1,5 +1,6 @@
 """Jobs made and claimed through the store, rows read and bent by plain SQL, and second parties for races."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -118,6 +119,11 @@ def row(id_: UUID, columns: str = "state", table: str = "job") -> Any:
     """Columns of the row with this id: one value, a tuple of several, None without the row."""
     found = db.rows(ALIAS, f"select {columns} from djqueue_{table} where id = %(id)s", {"id": id_})
     return None if not found else found[0][0] if len(found[0]) == 1 else found[0]
+
+
+def read(value: Any) -> Any:
+    """A JSON column as Python values; Django's cursor returns its text."""
+    return json.loads(value) if isinstance(value, str) else value
 
 
 def ids_of(jobs: Sequence[Claimed]) -> list[UUID]:

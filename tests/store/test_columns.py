@@ -11,7 +11,7 @@ from django.db import connection, models
 
 from djqueue import store
 from djqueue.models import DeadLetter, History, HistoryOverflow, Job
-from djqueue.store import finish, lease, operate
+from djqueue.store import expire, finish, lease, letters, operate
 
 MODELS: list[type[models.Model]] = list(apps.get_app_config("djqueue").get_models())
 by_model = pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
@@ -132,8 +132,11 @@ def inserted(sql: str, table: str) -> set[str]:
         (finish.FAIL, set()),
         (operate.CANCEL, {"result"}),
         (lease.CANCEL_ASKED, {"result"}),
+        (expire.REFUSED, set()),
+        (expire.OVERDUE, set()),
+        (letters.DISCARD, {"result"}),
     ],
-    ids=["ack", "fail", "cancel", "cancel asked"],
+    ids=["ack", "fail", "cancel", "cancel asked", "expired", "overdue", "discard"],
 )
 def test_history_and_its_overflow_are_written_whole(sql: str, missing: set[str]) -> None:
     """A column that one of the ends forgets would be empty for some jobs only."""
@@ -142,14 +145,14 @@ def test_history_and_its_overflow_are_written_whole(sql: str, missing: set[str])
 
 
 def test_dead_letters_are_written_whole() -> None:
-    assert inserted(finish.FAIL, "djqueue_dead_letter") == columns_of(DeadLetter) - {"fingerprint"}
+    assert inserted(finish.FAIL, "djqueue_dead_letter") == columns_of(DeadLetter)
 
 
 def test_a_dead_letter_has_all_that_a_requeue_writes() -> None:
     """What it does not write starts afresh."""
     afresh = {
         "attempts", "interruptions", "worker_ids", "suspect", "started_at", "lease_until", "leased_by", "parked_for",
-        "cancel_requested_at", "progress",
+        "cancel_requested_at", "progress", "expires_at",
     }  # fmt: skip
 
     assert inserted(operate.REQUEUE, "djqueue_job") == columns_of(Job) - afresh

@@ -17,7 +17,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from djqueue import states
 from djqueue.states import FINISHED, LIVE, TRANSITIONS, State
-from djqueue.store import claim, db, lease, operate, recover
+from djqueue.store import claim, db, expire, lease, letters, operate, recover
 from tests.live import Template, live_copy
 from tests.store.factories import ALIAS, PARTITION_FOR_ALL, ack, add_one, bend, fail, lease_of, request, row, take
 
@@ -54,10 +54,18 @@ def leased(id_: UUID) -> lease.Lease:
     return lease.Lease(id_, row(id_, "lease_token - (state <> 'leased')::int") or 0)
 
 
+def expired() -> None:
+    """Nothing may be started any more."""
+    bend("expires_at = '2020-01-01'")
+
+
 STEPS: dict[tuple[State, State], list[Step]] = {
     (State.READY, State.LEASED): [lambda id_: take()],
     (State.READY, State.PARKED): [lambda id_: recover.set_aside_tasks(ALIAS, "q", ["t"])],
-    (State.READY, State.CANCELLED): [lambda id_: operate.cancel(ALIAS, [id_])],
+    (State.READY, State.CANCELLED): [
+        lambda id_: operate.cancel(ALIAS, [id_]),
+        lambda id_: (expired(), expire.end_overdue(ALIAS)),
+    ],
     (State.SCHEDULED, State.READY): [
         lambda id_: (bend("run_at = '2020-01-01'"), recover.promote(ALIAS)),
         lambda id_: operate.retry_now(ALIAS, [id_]),
@@ -83,9 +91,11 @@ STEPS: dict[tuple[State, State], list[Step]] = {
         lambda id_: fail(leased(id_), cancel=True),
         lambda id_: (operate.cancel(ALIAS, [id_]), fail(leased(id_))),
         lambda id_: (operate.cancel(ALIAS, [id_]), lease.release(ALIAS, [leased(id_)])),
+        lambda id_: (expired(), expire.refuse(ALIAS, [leased(id_)])),
     ],
     (State.LEASED, State.DEAD): [lambda id_: fail(leased(id_), final=True)],
     (State.DEAD, State.READY): [lambda id_: operate.requeue(ALIAS, [id_])],
+    (State.DEAD, State.CANCELLED): [lambda id_: letters.discard(ALIAS, [id_], reason="not needed")],
     (State.DEAD, State.PARKED): [
         lambda id_: (
             db.rows(ALIAS, "update djqueue_dead_letter set ordering_key = 'o'"),
