@@ -56,8 +56,11 @@ class KeeperChild:
 
     def look_after(self) -> None:
         """Bury it if it has ended, start one if there is none, replace it if it stands still."""
-        if self._child is not None and self._child.exit_code is not None:
-            self._bury(self._child, self._child.exit_code)
+        code = None if self._child is None else self._child.exit_code
+        if code == 0 and self._table.get(STOP_KEEPER):
+            return  # it has ended as it was told to, this very moment
+        if self._child is not None and code is not None:
+            self._bury(self._child, code)
         if self._child is None:
             self._start()
         elif now_ns() - self._table.get(KEEPER_BEAT) > self._stuck_ns:

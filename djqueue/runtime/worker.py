@@ -226,12 +226,18 @@ class Worker:
         """Return how many jobs to claim now."""
         if not self._hungry and time.monotonic() < self._next_look:
             return 0
-        capacity = min(BATCH, len(self._free))
+        capacity = min(BATCH, len(self._free), self._jobs_left())
         if self._is_for_suspects:
             return min(self._free_slots(), capacity)
         waiting = self._slots.waiting.qsize()
         running = len(self._held) - waiting - len(self._settling.acks)
         return self._pace.want(slots=self._slots.count, running=max(0, running), waiting=waiting, capacity=capacity)
+
+    def _jobs_left(self) -> int:
+        """Return how many more jobs this process may take up before it is recycled."""
+        if not self._plan.max_jobs:
+            return BATCH
+        return max(0, self._plan.max_jobs - self._page.get(DONE) - len(self._held))
 
     def _free_slots(self) -> int:
         running = len(self._held) - len(self._settling.acks)
