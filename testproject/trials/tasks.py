@@ -91,6 +91,14 @@ def poison(label: str, path: str = "") -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@task(retry=AT_ONCE, max_attempts=3)
+def topple(label: str, path: str) -> None:
+    """Kill every process of the supervisor's group, the parent and the keeper too, once the file exists."""
+    ledger.write(label, "start")
+    wait_for(path)
+    os.killpg(0, signal.SIGKILL)
+
+
 @task(retry=AT_ONCE)
 def leave_an_orphan(label: str) -> None:
     """Leave a process behind that ends a little later."""

@@ -7,6 +7,7 @@ import pytest
 from django.db import connection, transaction
 from django.test.utils import CaptureQueriesContext
 
+from djqueue.runtime.slot_table import RECORDS
 from djqueue.store import workers
 from testproject.shop.tasks import noop
 from tests.helpers import eventually, raw_connection
@@ -113,8 +114,15 @@ def test_a_waiting_worker_is_told_once_for_each_transaction_and_queue(listening:
 
 @pytest.mark.slow
 def test_a_drain_writes_each_job_twice_and_commits_once_for_many(trial: Trial) -> None:
-    """Claim and ack: one update and one delete per job, one row of history; acks ride with the next claim."""
+    """Claim and ack: one update and one delete per job, one row of history; acks ride with the next claim.
+
+    A heartbeat that falls into the drain updates what the worker holds at that moment, at most its whole table.
+    """
     noop.enqueue_many([(number,) for number in range(BATCH)])
+    rows("select pg_stat_force_next_flush()")
+    eventually(
+        lambda: rows("select n_tup_ins from pg_stat_user_tables where relid = 'djqueue_job'::regclass") == [(BATCH,)]
+    )
     [(commits_before,)] = rows(COMMITS)
     [before] = rows(STATISTICS)
 
@@ -123,7 +131,9 @@ def test_a_drain_writes_each_job_twice_and_commits_once_for_many(trial: Trial) -
     assert rows(IN_HISTORY) == [(BATCH, BATCH)]
     written = eventually(lambda: deleted_since(before), within=10)
     [(commits_after,)] = rows(COMMITS)
-    assert written == (0, BATCH, BATCH)
+    inserted, updated, deleted = written
+    assert (inserted, deleted) == (0, BATCH)
+    assert BATCH <= updated <= BATCH + RECORDS
     assert commits_after - commits_before < BATCH / 5
 
 

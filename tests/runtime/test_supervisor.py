@@ -96,7 +96,7 @@ def test_a_frozen_keeper_is_replaced(trial: Trial) -> None:
 
     os.kill(keeper, signal.SIGSTOP)
 
-    supervisor.wait_for_output("keeper stands still", within=15)
+    supervisor.wait_for_output("keeper stands still", within=40)
     eventually(lambda: not is_alive(keeper))
     trial.make("go")
     trial.wait_until_done()
