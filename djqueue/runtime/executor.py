@@ -43,6 +43,9 @@ from djqueue.store import db, faults, finish, lease
 
 log = logging.getLogger("djqueue")
 
+LONG_ATOMIC_SECONDS = 10.0
+"""An atomic handler that takes longer is warned about."""
+
 
 class Guard(Protocol):
     """What watches over the connections that handlers use: `handler_db`, or what a test puts in its place."""
@@ -154,6 +157,8 @@ class Executor:
             outcome = _failed(HandlerFault(fault), kind="fault")
         _restore_folder()
         held.ended = time.monotonic()
+        if held.task.atomic:
+            _warn_if_long(held)
         return outcome
 
     def _outcome_of(self, held: Held, error: BaseException) -> Outcome:
@@ -207,6 +212,18 @@ class Control:
     def remaining_seconds(self) -> float | None:
         """Return the seconds until the hard time limit."""
         return self._held.remaining_seconds()
+
+
+def _warn_if_long(held: Held) -> None:
+    """An atomic handler holds a transaction open: it holds back vacuum, and locks whatever it has written."""
+    seconds = held.ended - held.began
+    if seconds > LONG_ATOMIC_SECONDS:
+        log.warning(
+            "atomic handler held its transaction open for long job=%s task=%s seconds=%.1f",
+            held.job.id,
+            held.job.task_name,
+            seconds,
+        )
 
 
 def _failed(
