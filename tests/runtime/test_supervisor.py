@@ -92,6 +92,7 @@ def test_a_frozen_keeper_is_replaced(trial: Trial) -> None:
     tasks.hold.enqueue("long", trial.file("go"))
     supervisor = trial.supervisor(options={"lease_seconds": 15})
     trial.wait_for_starts("long")
+    supervisor.wait_for_output("leader lease taken")  # before its first beat a keeper has a minute to start
     keeper = keeper_of(supervisor)
 
     os.kill(keeper, signal.SIGSTOP)
