@@ -100,6 +100,21 @@ def test_one_bad_row_in_a_batch_harms_only_itself(trial: Trial, payload: str) ->
     assert rows("select id::text, attempts from djqueue_dead_letter") == [(bad.id, 1)]
 
 
+@pytest.mark.parametrize("errors", ["5", "null", '{"a": 1}', '[5, "x", null]', '[{"dropped": "x"}]'])
+@pytest.mark.parametrize("task", [tasks.fail, tasks.poison], ids=["failing", "lost"])
+def test_rubbish_in_the_column_of_errors_stops_nobody(trial: Trial, task: object, errors: str) -> None:
+    """R21: neither the worker that records a failure, nor the keeper that records a loss."""
+    bad = task.using(max_attempts=1).enqueue("bad")  # type: ignore[attr-defined]
+    rows("update djqueue_job set errors = %s::jsonb where id = %s", errors, bad.id)
+    trial.supervisor("--threads", "1")
+    trial.wait_until_done()
+    tasks.note.enqueue("next")
+    trial.wait_until_done()
+
+    assert [(label, attempts) for label, _, attempts in dead()] == [("bad", 1)]
+    assert trial.events() == {"bad": 1, "next": 1}
+
+
 def test_handlers_end_their_jobs_with_signals_of_their_own(trial: Trial) -> None:
     for wish in ("snooze", "dead", "cancel"):
         tasks.ask.enqueue(wish, wish)
