@@ -93,7 +93,7 @@ def append_error(errors: list[dict[str, Any]], entry: dict[str, Any]) -> list[di
     oldest between them make room for `{"dropped": count}`; then the texts that are left are cut shorter.
     """
     entries = [*errors, entry]
-    dropped = sum(int(each["dropped"]) for each in entries if is_dropped_mark(each))
+    dropped = sum(each["dropped"] for each in entries if is_dropped_mark(each) and isinstance(each["dropped"], int))
     entries = [each for each in entries if not is_dropped_mark(each)]
     first, middle, last = _parts(entries)
     middle = [{**each, "traceback": ""} if each.get("traceback") else each for each in middle]
@@ -108,6 +108,12 @@ def append_error(errors: list[dict[str, Any]], entry: dict[str, Any]) -> list[di
         excess -= sizes[count]
         count += 1
     return _shortened([*first, *_mark(dropped + count), *middle[count:], *last])
+
+
+def stored_errors(text: str) -> list[dict[str, Any]]:
+    """Return the entries that a row holds as JSON text. What djqueue has not written is left out, whatever it is."""
+    found = json.loads(text)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
 
 
 def is_dropped_mark(entry: dict[str, Any]) -> bool:

@@ -4,6 +4,7 @@ A slot thread waits for each handler, so that a slot is one concurrent job wheth
 """
 
 import asyncio
+import logging
 import threading
 from collections.abc import Coroutine
 from concurrent.futures import CancelledError
@@ -14,6 +15,8 @@ from asgiref.sync import SyncToAsync, ThreadSensitiveContext, sync_to_async
 from djqueue.exceptions import JobCancelled, JobTimeout
 from djqueue.runtime import handler_db
 from djqueue.runtime.held import Held
+
+log = logging.getLogger("djqueue")
 
 
 class AsyncLoop:
@@ -72,5 +75,15 @@ class AsyncLoop:
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._loop.run_forever, name="djqueue-loop", daemon=True).start()
+                threading.Thread(target=_run, args=(self._loop,), name="djqueue-loop", daemon=True).start()
             return self._loop
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run for ever: SystemExit in a task that a handler left behind ends `run_forever`, and so does `loop.stop()`."""
+    asyncio.set_event_loop(loop)
+    while True:
+        try:
+            loop.run_forever()
+        except BaseException:
+            log.exception("the event loop goes on after an error in something that a handler left behind")

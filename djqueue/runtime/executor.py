@@ -39,9 +39,12 @@ from djqueue.runtime.outcome import (
     Stale,
     Succeeded,
 )
-from djqueue.store import db, faults, finish, lease
+from djqueue.store import db, finish, lease
 
 log = logging.getLogger("djqueue")
+
+LONG_ATOMIC_SECONDS = 10.0
+"""An atomic handler that takes longer is warned about."""
 
 
 class Guard(Protocol):
@@ -68,6 +71,7 @@ class Executor:
         self._options = options
         self._loop = loop
         self._is_stopping = is_stopping
+        self._pid = os.getpid()
 
     def run(self, held: Held) -> Outcome:
         """Run one job to its outcome. Never raises, but for exceptions that were sent into the thread from outside."""
@@ -75,11 +79,13 @@ class Executor:
             return Expired()
         if not held.start(self._options.timeout_seconds):
             return NotStarted()
-        self._guard.check_before()
         try:
+            self._guard.check_before()
             outcome = contextvars.copy_context().run(self._attempt, held)
         except BaseException as error:
             outcome = self._outcome_of(held, error)
+        if os.getpid() != self._pid:
+            os._exit(0)  # a child that the handler forked came out of it: there may be only one worker
         return self._after(held, outcome)
 
     def _attempt(self, held: Held) -> Outcome:
@@ -121,6 +127,7 @@ class Executor:
     def _atomically(self, held: Held, call: Callable[[], Any]) -> Outcome:
         """Run the handler in a transaction whose last statement is the ack: both happen, or neither."""
         is_outermost = not connections[self._alias].in_atomic_block
+        result: str | None = None
         try:
             with transaction.atomic(using=self._alias):
                 if is_outermost:
@@ -134,13 +141,13 @@ class Executor:
         except LeaseLost:
             return Stale()
         except Exception as error:
-            if faults.connection_is_lost(self._alias, error) and self._has_committed(held):
-                return Committed(result)
-            raise
+            if result is None or not is_outermost or not self._has_committed(held):
+                raise
+            log.warning("committed, but what follows the commit failed job=%s", held.job.id, exc_info=error)
         return Committed(result)
 
     def _has_committed(self, held: Held) -> bool:
-        """Find out what became of a COMMIT whose answer was lost."""
+        """Find out what became of a COMMIT whose answer was lost, or after which a hook failed."""
         db.drop(self._alias)
         try:
             return lease.look(self._alias, [held.lease])[held.job.id] is lease.Standing.DONE
@@ -154,6 +161,8 @@ class Executor:
             outcome = _failed(HandlerFault(fault), kind="fault")
         _restore_folder()
         held.ended = time.monotonic()
+        if held.task.atomic:
+            _warn_if_long(held)
         return outcome
 
     def _outcome_of(self, held: Held, error: BaseException) -> Outcome:
@@ -207,6 +216,18 @@ class Control:
     def remaining_seconds(self) -> float | None:
         """Return the seconds until the hard time limit."""
         return self._held.remaining_seconds()
+
+
+def _warn_if_long(held: Held) -> None:
+    """An atomic handler holds a transaction open: it holds back vacuum, and locks whatever it has written."""
+    seconds = held.ended - held.began
+    if seconds > LONG_ATOMIC_SECONDS:
+        log.warning(
+            "atomic handler held its transaction open for long job=%s task=%s seconds=%.1f",
+            held.job.id,
+            held.job.task_name,
+            seconds,
+        )
 
 
 def _failed(

@@ -4,7 +4,6 @@ Invariant: a job leaves this worker's hands only when the database has answered;
 after a lost answer the database is asked what became of it.
 """
 
-import json
 import logging
 import random
 from collections.abc import Callable, Iterable
@@ -14,7 +13,7 @@ from uuid import UUID
 
 from djqueue.api.redaction import Redaction
 from djqueue.conf import Options
-from djqueue.policy.errors import FailureText, append_error, clean_text
+from djqueue.policy.errors import FailureText, append_error, clean_text, stored_errors
 from djqueue.policy.retry import RetryPolicy, delay_seconds
 from djqueue.runtime.causes import cause_of
 from djqueue.runtime.held import Held
@@ -202,7 +201,7 @@ class Settling:
             self._on_done(held, State.READY)
 
     def _failure(self, held: Held, failed: Failed) -> finish.Failure:
-        before = json.loads(held.job.errors)
+        before = stored_errors(held.job.errors)
         delay = self._delay(held, failed, before)
         text = self._redaction.failure(held.job.task_name, failed.failure)
         entry = self._entry(held, failed.kind, text) | {"retry_in": round(delay, 3)}
@@ -236,7 +235,7 @@ class Settling:
             id=held.job.id,
             lease_token=held.job.lease_token,
             entry=entry,
-            errors=json.loads(held.job.errors),
+            errors=stored_errors(held.job.errors),
             cancel=True,
             reason=reason,
             began_ago=max(0.0, held.ended - held.began),

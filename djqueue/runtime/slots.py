@@ -97,6 +97,9 @@ class _Slot(threading.Thread):
             held.outcome = self._executor.run(held)
         except JobInterrupt as late:
             held.outcome = _forced(late)
+        except BaseException as error:  # in what surrounds the handler; the slot must live on
+            log.exception("a job's surroundings failed job=%s", held.job.id)
+            held.outcome = Failed(describe(error), kind="fault")
         finally:
             self._let_go(held)
         held.ended = held.ended or time.monotonic()

@@ -7,11 +7,15 @@ Receivers run on slot threads; what they raise is logged and changes nothing.
 
 import json
 import logging
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.dispatch import Signal
+from django.utils.log import RequireDebugTrue
 
 from djqueue.api.results import JobResult
 from djqueue.compat import TASKS_LOGGER, AnyTaskResult, TaskResultStatus, task_signals
@@ -28,8 +32,33 @@ def wanted(signal: Signal) -> bool:
 
 def log_state(job: Claimed, status: str) -> None:
     """Write the framework's log line about a job that has started or finished."""
-    if _tasks_log.isEnabledFor(logging.INFO):
+    if _is_heard():
         _tasks_log.info("Task id=%s path=%s state=%s", job.id, job.task_name, status)
+
+
+def _is_heard() -> bool:
+    """Tell whether a handler would take the line: Django's own settings enable it, and then filter it out."""
+    global _heard, _look_again
+    if time.monotonic() > _look_again:
+        _heard = _tasks_log.isEnabledFor(logging.INFO) and any(map(_takes_info, _handlers()))
+        _look_again = time.monotonic() + 1
+    return _heard
+
+
+_heard = True
+_look_again = 0.0
+
+
+def _handlers() -> Iterator[logging.Handler]:
+    logger: logging.Logger | None = _tasks_log
+    while logger is not None:
+        yield from logger.handlers
+        logger = logger.parent if logger.propagate else None
+
+
+def _takes_info(handler: logging.Handler) -> bool:
+    is_deaf = isinstance(handler, logging.NullHandler) or handler.level > logging.INFO
+    return not is_deaf and (settings.DEBUG or not any(isinstance(f, RequireDebugTrue) for f in handler.filters))
 
 
 def send(signal: Signal, task: Any, result: AnyTaskResult) -> None:

@@ -214,11 +214,11 @@ class Worker:
         if not limit and not self._settling.acks:
             return False
         jobs = self._ack_and_claim(limit)
+        if self._claimer.has_many_lanes and len(jobs) < limit:
+            jobs += self._claimer.steps(limit - len(jobs), self._free_slots())
+        self._take_up(jobs)  # before anything else can fail: a claimed job must not be forgotten
         if limit:
-            if self._claimer.has_many_lanes and len(jobs) < limit:
-                jobs += self._claimer.steps(limit - len(jobs), self._free_slots())
             self._learn(jobs, limit)
-        self._take_up(jobs)
         self._tally.flush_sometimes()
         return True
 
@@ -473,8 +473,7 @@ class Worker:
         if lost:
             db.drop(self._alias)
         self._sleep(pause)
-        if lost:
-            self._reconnect()
+        self._reconnect()
 
     def _reconnect(self) -> None:
         try:
@@ -482,7 +481,7 @@ class Worker:
             self._settling.after_lost_answer()
             held = {(h.job.id, h.job.lease_token) for h in self._held.values()}
             unheard = [row for row in lease.owned(self._alias, self._id) if tuple(row) not in held]
-            if unheard:  # claimed, but the answer never came
+            if unheard:  # claimed, but the answer never came, or something failed before they were taken up
                 lease.release(self._alias, unheard)
             workers.register(self._alias, self._info())
             self._hungry = True

@@ -3,12 +3,12 @@
 Invariant: recovery needs the job rows and the database's clock, nothing else; any number of keepers may do it at once.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from djqueue.policy.errors import stored_errors
 from djqueue.store import db
 
 BATCH = 500
@@ -142,5 +142,5 @@ def _overdue(row: db.Row) -> Overdue:
         suspect=suspect,
         leased_by=leased_by,
         expired=expired,
-        errors=json.loads(errors),
+        errors=stored_errors(errors),
     )
