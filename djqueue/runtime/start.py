@@ -34,6 +34,8 @@ class Wishes:
 def make_plan(wishes: Wishes) -> Plan:
     """Return the plan for these wishes; raise `ConfigurationError` with what was expected where they make no sense."""
     backend = _backend(wishes.backend)
+    _known_alias("database", backend.djqueue_options.database)
+    _known_alias("listen_alias", backend.djqueue_options.listen_alias)
     _within("--processes", wishes.processes, 1, MOST_PROCESSES)
     _within("--threads", wishes.threads, 1, MOST_THREADS)
     _within("--max-jobs", wishes.max_jobs, 0, 2**31)
@@ -81,6 +83,12 @@ def _backend(alias: str) -> DjqueueBackend:
             f"{alias!r}; set TASKS[{alias!r}]['BACKEND'] = 'djqueue.backend.DjqueueBackend'"
         )
     return backend
+
+
+def _known_alias(option: str, alias: str | None) -> None:
+    if alias and alias not in list(connections):
+        known = ", ".join(sorted(connections))
+        raise ConfigurationError(f"OPTIONS[{option!r}]: expected an alias of DATABASES ({known}), got {alias!r}")
 
 
 def _within(name: str, value: int, low: int, high: int) -> None:
