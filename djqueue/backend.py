@@ -14,14 +14,14 @@ from uuid import UUID
 
 from django.apps import apps
 from django.core import checks
-from django.db import OperationalError, connections, transaction
+from django.db import OperationalError, ProgrammingError, connections, transaction
 
-from djqueue.api import arguments, registry, results
+from djqueue.api import arguments, options, registry, results
 from djqueue.api.options import Timeout
 from djqueue.api.results import JobResult
 from djqueue.api.task import DjqueueTask
 from djqueue.compat import TASKS_LOGGER, BaseTaskBackend, InvalidTask, TaskResultDoesNotExist, task_signals
-from djqueue.conf import Options
+from djqueue.conf import Options, nearest
 from djqueue.exceptions import ConfigurationError, TransactionError, seconds_of
 from djqueue.policy.ids import uuid7
 from djqueue.store import enqueue as store
@@ -36,6 +36,8 @@ ORDER_ADVICE = (
     "one order (one enqueue_many sorts them), enqueue late in the transaction, use READ COMMITTED, or run the "
     "transaction again"
 )
+INSTALL_ADVICE = 'Add "djqueue" to INSTALLED_APPS; it brings the tables, the commands and the other checks.'
+MIGRATE_ADVICE = "; djqueue's tables are missing in the database {alias!r}: run manage.py migrate"
 
 
 class DjqueueBackend(BaseTaskBackend):
@@ -51,12 +53,26 @@ class DjqueueBackend(BaseTaskBackend):
         super().__init__(alias, params)
         self._parsed, self.problems = Options.parse(self.options)
 
+    def validate_task(self, task: Any) -> None:
+        """Raise `InvalidTask` for a task that can't be enqueued here, with a remedy where the framework names none."""
+        options.check_values_of_framework(task)
+        if self.queues and task.queue_name not in self.queues:
+            known = ", ".join(sorted(map(str, self.queues)))
+            raise InvalidTask(
+                f"{task.module_path}: Queue {task.queue_name!r} is not valid for backend {self.alias!r}: expected one "
+                f"of {known}{nearest(str(task.queue_name), [str(name) for name in self.queues])}; queues are listed in "
+                f"TASKS[{self.alias!r}]['QUEUES'] (an empty list allows any name)"
+            )
+        super().validate_task(task)
+
     @cached_property
     def djqueue_options(self) -> Options:
         """The backend's options; raises `ConfigurationError` with all problems where there are any."""
         if self.problems:
             said = "\n".join(f"- {problem}" for problem in self.problems)
             raise ConfigurationError(f"TASKS[{self.alias!r}]['OPTIONS']:\n{said}")
+        if not apps.is_installed("djqueue"):
+            raise ConfigurationError(f"TASKS[{self.alias!r}] uses djqueue, which is not installed. {INSTALL_ADVICE}")
         return self._parsed
 
     @property
@@ -81,20 +97,21 @@ class DjqueueBackend(BaseTaskBackend):
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> JobResult:
         """Write one job in the open transaction of the queue's database: one statement."""
-        options = self._ready_for(task)
-        job = self._new_job(task, args, kwargs, options)
-        with _advice(job.dedupe_key is not None):
-            answer = store.enqueue(options.database, job, prepared=options.prepared_statements)
+        settings = self._ready_for(task)
+        job = self._new_job(task, args, kwargs, settings)
+        with _advice(settings.database, job.dedupe_key is not None):
+            answer = store.enqueue(settings.database, job, prepared=settings.prepared_statements)
         return self._enqueued(task, job, answer)
 
     def enqueue_many(self, task: Any, rows: Iterable[object]) -> list[JobResult]:
         """Write many jobs, all or none; answer in the order of the rows."""
-        options = self._ready_for(task)
-        jobs = [self._new_job(task, *arguments.split(task, row), options) for row in rows]
+        settings = self._ready_for(task)
+        jobs = [self._new_job(task, *arguments.split(task, row), settings) for row in rows]
         # One order for all statements of the call, as each of them has within itself: no two calls can deadlock.
         order = sorted(range(len(jobs)), key=lambda i: (jobs[i].dedupe_key is None, jobs[i].dedupe_key or ""))
-        with _advice(any(job.dedupe_key is not None for job in jobs)), _together(options.database, jobs):
-            answers = list(store.enqueue_many(options.database, (jobs[i] for i in order)))
+        has_keys = any(job.dedupe_key is not None for job in jobs)
+        with _advice(settings.database, has_keys), _together(settings.database, jobs):
+            answers = list(store.enqueue_many(settings.database, (jobs[i] for i in order)))
         by_place = dict(zip(order, answers, strict=True))
         return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
 
@@ -111,37 +128,37 @@ class DjqueueBackend(BaseTaskBackend):
         where = f"TASKS[{self.alias!r}]"
         wrong = [checks.Error(f"{where}['OPTIONS']: {each}.", id="djqueue.E001") for each in self.problems]
         if not apps.is_installed("djqueue"):
-            hint = 'Add "djqueue" to INSTALLED_APPS; it brings the tables, the commands and the other checks.'
-            wrong.append(checks.Error(f"{where} uses djqueue, which is not installed.", hint=hint, id="djqueue.E002"))
+            said = f"{where} uses djqueue, which is not installed."
+            wrong.append(checks.Error(said, hint=INSTALL_ADVICE, id="djqueue.E002"))
         return list(wrong)
 
     def _ready_for(self, task: Any) -> Options:
         """Refuse what can't be enqueued now; return the options."""
-        options = self.djqueue_options
+        settings = self.djqueue_options
         if not isinstance(task, DjqueueTask):
             raise InvalidTask(
                 f"{task.module_path}: expected a task of a djqueue backend, got one that was declared for another "
                 "backend, which workers would not know; declare it with djqueue.task, or with this backend"
             )
         self.validate_task(task)
-        if not task.outside_transaction and not connections[options.database].in_atomic_block:
-            _refuse_other_transaction(task, options.database)
-        return options
+        if not task.outside_transaction and not connections[settings.database].in_atomic_block:
+            _refuse_other_transaction(task, settings.database)
+        return settings
 
-    def _new_job(self, task: Any, args: arguments.Args, kwargs: arguments.Kwargs, options: Options) -> NewJob:
+    def _new_job(self, task: Any, args: arguments.Args, kwargs: arguments.Kwargs, settings: Options) -> NewJob:
         timeout = task.timeout_seconds
         return NewJob(
             id=uuid7(),
             queue_name=task.queue_name,
             task_name=task.module_path,
-            args=arguments.frozen(task, args, kwargs, options.max_args_bytes),
+            args=arguments.frozen(task, args, kwargs, settings.max_args_bytes),
             priority=task.priority,
             run_at=task.run_after,
             delay_seconds=0 if task.delay is None else task.delay.total_seconds(),
             dedupe_key=arguments.dedupe_key(task, args, kwargs),
-            max_attempts=task.max_attempts or options.max_attempts,
+            max_attempts=task.max_attempts or settings.max_attempts,
             expires_seconds=None if task.expires_after is None else seconds_of(task.expires_after, "expires_after"),
-            timeout_seconds=options.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
+            timeout_seconds=settings.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
             options=json.dumps({"tags": task.tags}) if task.tags else "{}",
         )
 
@@ -174,10 +191,15 @@ def _together(alias: str, jobs: Sequence[NewJob]) -> AbstractContextManager[Any]
 
 
 @contextmanager
-def _advice(has_keys: bool) -> Iterator[None]:
-    """Add advice to the error where enqueues with dedupe keys got in each other's way."""
+def _advice(alias: str, has_keys: bool) -> Iterator[None]:
+    """Add advice to the error where the tables are missing, or enqueues with keys got in each other's way."""
     try:
         yield
+    except ProgrammingError as error:
+        if faults.is_missing_table(error):
+            said = str(error).strip().splitlines()[0]
+            raise ProgrammingError(said + MIGRATE_ADVICE.format(alias=alias)) from error
+        raise
     except OperationalError as error:
         if has_keys and faults.should_repeat(error):
             raise OperationalError(f"{str(error).rstrip()}{ORDER_ADVICE}") from error

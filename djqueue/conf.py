@@ -90,8 +90,10 @@ class Options:
         return min(self.heartbeat_seconds, third) if self.heartbeat_seconds else third
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any]) -> tuple["Options", list[str]]:
+    def parse(cls, given: object) -> tuple["Options", list[str]]:
         """Return the options and every problem found in `given`; a value with a problem keeps its default."""
+        if not isinstance(given, Mapping):
+            return cls(), [f"expected a dict of options, got {given!r}; write {{}} for none"]
         problems: list[str] = []
         values: dict[str, Any] = {}
         for name, value in given.items():
@@ -144,9 +146,13 @@ def _problem(name: str, value: Any) -> str | None:
         return f"{name}: expected a database alias, '' or None, got {value!r}"
     if name == "prepared_statements" and not isinstance(value, bool):
         return f"{name}: expected True or False, got {value!r}"
-    if name == "task_modules" and (isinstance(value, str) or not all(isinstance(x, str) for x in value)):
-        return f"{name}: expected a list of module names, got {value!r}"
+    if name == "task_modules" and not _is_list_of_texts(value):
+        return f'{name}: expected a list of module names, got {value!r}; write ["shop.jobs"], for example'
     return None
+
+
+def _is_list_of_texts(value: object) -> bool:
+    return isinstance(value, list | tuple | set | frozenset) and all(isinstance(each, str) for each in value)
 
 
 def _number_problem(name: str, value: Any) -> str | None:
@@ -158,16 +164,24 @@ def _number_problem(name: str, value: Any) -> str | None:
     return None
 
 
+_EXAMPLE = 'write {"emails": {"weight": 5}}, for example'
+
+
 def _queues(given: Any, problems: list[str]) -> dict[str, QueueOptions]:
     if not isinstance(given, Mapping):
-        problems.append(f"queues: expected a dict of queue names to settings, got {given!r}")
+        problems.append(f"queues: expected a dict of queue names to settings, got {given!r}; {_EXAMPLE}")
         return {}
-    return {name: _queue(name, settings, problems) for name, settings in given.items()}
+    return {str(name): _queue(name, settings, problems) for name, settings in given.items()}
 
 
-def _queue(name: str, settings: Any, problems: list[str]) -> QueueOptions:
+def _queue(name: object, settings: object, problems: list[str]) -> QueueOptions:
+    if not isinstance(name, str):
+        problems.append(f"queues: expected names of queues as keys, got {name!r}; {_EXAMPLE}")
+    if not isinstance(settings, Mapping):
+        problems.append(f"queues[{name!r}]: expected a dict of settings, got {settings!r}; {_EXAMPLE}")
+        return QueueOptions()
     values: dict[str, Any] = {}
-    for key, value in dict(settings).items():
+    for key, value in settings.items():
         if key in LATER_QUEUE_KEYS:
             problems.append(f"queues[{name!r}]: {key!r} is not supported by this version of djqueue yet; remove it")
         elif key != "weight":

@@ -58,6 +58,12 @@ def cron(
     Raises `ConfigurationError` or `ArgumentsError` with what was expected.
     """
 
+    if not isinstance(schedule, str):
+        raise ConfigurationError(
+            f"@cron: expected a schedule as text, got {getattr(schedule, '__qualname__', schedule)!r}; write "
+            '@cron("30 2 * * *") with parentheses, above @task'
+        )
+
     def declare(task: T) -> T:
         if not isinstance(task, DjqueueTask):
             raise ConfigurationError(

@@ -6,7 +6,7 @@ telling error, never ignored.
 
 import math
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Literal, NoReturn, TypedDict
 
@@ -138,6 +138,21 @@ def refuse(name: str, where: str, known: list[str]) -> NoReturn:
     if name in PER_CALL:
         raise TypeError(f"{where}: {name} belongs to one call, not to the task; use .using({name}=…)")
     raise TypeError(f"{where}: unknown option {name!r}{nearest(name, known)}; known are: {', '.join(known)}")
+
+
+def check_values_of_framework(task: Any) -> None:
+    """Raise `InvalidTask` for values that the framework's own checks would stumble over."""
+    priority, moment = task.priority, task.run_after
+    if not _is_number(priority, int | float):
+        raise InvalidTask(
+            f"{task.module_path}: priority: expected a whole number from -100 to 100 (higher comes first), got "
+            f"{priority!r}"
+        )
+    if moment is not None and not isinstance(moment, datetime):
+        raise InvalidTask(
+            f"{task.module_path}: run_after: expected a datetime or a timedelta, got {moment!r}; write "
+            "timedelta(seconds=…) for a delay"
+        )
 
 
 def check(task: Any) -> None:

@@ -42,6 +42,10 @@ class ArgumentsInvalid(ValueError):
     """Something is not storable as JSON; the message names its path, what was expected and the remedy."""
 
 
+class ResultInvalid(ArgumentsInvalid):
+    """What a handler returned is not storable as JSON. Its effects have happened; it is not run again."""
+
+
 def freeze(
     args: Sequence[object],
     kwargs: Mapping[str, object],
@@ -63,9 +67,12 @@ def freeze(
 def freeze_value(
     value: object, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH, what: str = "the return value"
 ) -> str:
-    """Return one value as compact JSON text, or raise `ArgumentsInvalid`; `what` names it in the message."""
-    _Walk(max_bytes, max_depth).check(what, value, max_depth - 1)
-    return _text(value, what, max_bytes)
+    """Return one value as compact JSON text, or raise `ResultInvalid`; `what` names it in the message."""
+    try:
+        _Walk(max_bytes, max_depth).check(what, value, max_depth - 1)
+        return _text(value, what, max_bytes)
+    except ArgumentsInvalid as fault:
+        raise ResultInvalid(str(fault)) from None
 
 
 def _text(value: object, what: str, max_bytes: int) -> str:

@@ -37,6 +37,11 @@ def is_missing_partition(error: BaseException) -> bool:
     return sqlstate(error) == "23514"
 
 
+def is_missing_table(error: BaseException) -> bool:
+    """Tell whether a table of djqueue's is not there: nobody has run `migrate`."""
+    return sqlstate(error) == "42P01" and "djqueue_" in str(error)
+
+
 def is_about_content(alias: str, error: BaseException) -> bool:
     """Tell whether the statement was refused for what it carried, so that repeating it is of no use: data exceptions,
     violated constraints, limits of the server, and values that psycopg itself can't send."""

@@ -10,6 +10,7 @@ from django.test import override_settings
 
 from djqueue import compat, task
 from djqueue.api import registry
+from djqueue.exceptions import ConfigurationError
 
 DJQUEUE = {"BACKEND": "djqueue.backend.DjqueueBackend", "QUEUES": ["default", "emails", "images", "partner"]}
 DUMMY = {"BACKEND": f"{type(compat.task_backends).__module__}.backends.dummy.DummyBackend", "QUEUES": []}
@@ -68,6 +69,25 @@ def test_e001_every_wrong_option_is_reported_at_once() -> None:
     assert "queues['emails']: unknown setting 'weigt' (did you mean 'weight'?)" in said
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "expected a dict of options, got []; write {} for none"),
+        (None, "expected a dict of options, got None"),
+        ({"queues": 5}, "queues: expected a dict of queue names to settings, got 5; write"),
+        ({"queues": {"emails": 5}}, "queues['emails']: expected a dict of settings, got 5; write"),
+        ({"queues": {5: {}}}, "queues: expected names of queues as keys, got 5"),
+        ({"queues": {None: 1}}, "queues: expected names of queues as keys, got None"),
+        ({"task_modules": 5}, "task_modules: expected a list of module names, got 5; write"),
+        ({"task_modules": "shop"}, "task_modules: expected a list of module names, got 'shop'"),
+        ({"task_modules": [5]}, "task_modules: expected a list of module names, got [5]"),
+    ],
+)
+def test_e001_options_of_a_wrong_shape_are_reported_and_break_nothing(options: Any, words: str) -> None:
+    with override_settings(TASKS={"default": {**DJQUEUE, "OPTIONS": options}}):
+        assert words in ours()["djqueue.E001"]
+
+
 def test_e001_a_queue_name_that_can_not_be_stored() -> None:
     with override_settings(TASKS={"default": {**DJQUEUE, "QUEUES": ["default", "emails", "q" * 101]}}):
         assert "queue name: expected at most 100 characters, got 101" in ours()["djqueue.E001"]
@@ -77,6 +97,16 @@ def test_e002_djqueue_is_not_installed(settings: Any) -> None:
     settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "djqueue"]
 
     assert "djqueue.E002" in {message.id for message in compat.task_backends["default"].check()}
+
+
+def test_without_the_app_nothing_can_be_enqueued_and_the_error_says_why(settings: Any) -> None:
+    """Django asks the backends for their checks only where something has imported its tasks."""
+    settings.INSTALLED_APPS = [app for app in settings.INSTALLED_APPS if app != "djqueue"]
+    declared = task(work)
+    compat.task_backends["default"].__dict__.pop("djqueue_options", None)
+
+    with pytest.raises(ConfigurationError, match=r"djqueue, which is not installed. Add \"djqueue\" to INSTALLED_APPS"):
+        declared.enqueue()
 
 
 def test_e003_an_alias_that_does_not_exist() -> None:

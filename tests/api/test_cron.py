@@ -75,6 +75,11 @@ def test_two_entries_can_not_have_one_name() -> None:
         cron("@hourly", name=NOOP, args=[1])(send_receipt)
 
 
+def test_without_parentheses_it_is_refused_and_the_task_is_not_swallowed() -> None:
+    with pytest.raises(ConfigurationError, match=r'expected a schedule as text, got .*; write @cron\("30 2'):
+        cron(noop)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

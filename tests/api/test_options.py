@@ -135,6 +135,29 @@ def test_a_relative_delay_has_bounds(delay: timedelta) -> None:
         plain.using(run_after=delay)
 
 
+@pytest.mark.parametrize("priority", ["high", True, [1]])
+def test_a_priority_that_is_no_number_is_refused_with_the_range(priority: Any) -> None:
+    words = r"work: priority: expected a whole number from -100 to 100 \(higher comes first\), got"
+    with pytest.raises(InvalidTask, match=words):
+        task(priority=priority)(work)
+    with pytest.raises(InvalidTask, match=words):
+        plain.using(priority=priority)
+
+
+def test_a_run_after_that_is_no_moment_is_refused_with_the_remedy() -> None:
+    with pytest.raises(
+        InvalidTask, match=r"run_after: expected a datetime or a timedelta, got 5; write timedelta\(sec"
+    ):
+        plain.using(run_after=5)  # type: ignore[arg-type]
+
+
+def test_an_unknown_queue_is_refused_with_the_nearest_one_and_the_place_where_queues_are_listed() -> None:
+    with pytest.raises(InvalidTask, match=r"work: Queue 'email' is not valid .* one of .* \(did you mean 'emails'\?\)"):
+        plain.using(queue_name="email")
+    with pytest.raises(InvalidTask, match=r"TASKS\['default'\]\['QUEUES'\]"):
+        task(queue_name="nosuch")(work)
+
+
 def test_no_time_limit_is_for_tasks_that_can_prove_that_they_live() -> None:
     declared = task(takes_context=True, timeout_seconds=None)(work_in_context)
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
-from django.db import connection, transaction
+from django.db import ProgrammingError, connection, transaction
 from pytest_django.asserts import assertNumQueries
 
 from djqueue.exceptions import ArgumentsError, TransactionError
@@ -179,3 +179,15 @@ def test_r28_numbers_beyond_2_to_the_53_arrive_as_they_were(db: None) -> None:
     result = add.enqueue(number)
 
     assert add.get_result(result.id).args == [number]
+
+
+def test_missing_tables_are_named_with_the_remedy_and_django_s_error_is_kept(db: None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("alter table djqueue_job rename to elsewhere")
+
+    with pytest.raises(
+        ProgrammingError, match=r"relation \"djqueue_job\" does not exist.*run manage.py migrate"
+    ) as told:
+        add.enqueue(1)
+
+    assert isinstance(told.value.__cause__, ProgrammingError)

@@ -85,6 +85,9 @@ def test_a_return_value_that_is_no_json_is_dead_at_once(trial: Trial) -> None:
     ((_, reason, attempts),) = dead()
     assert attempts == 1
     assert "return value" in reason
+    assert rows("select errors->0->>'exception' from djqueue_dead_letter") == [
+        ("djqueue.policy.arguments.ResultInvalid",)
+    ]
 
 
 @pytest.mark.parametrize(
