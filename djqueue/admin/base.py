@@ -11,8 +11,9 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.http.request import QueryDict
 from django.urls import reverse
+from django.utils.safestring import SafeString
 
-from djqueue.admin import source
+from djqueue.admin import fragments, source
 from djqueue.admin.counting import BoundedPaginator
 from djqueue.admin.show import EMPTY
 
@@ -41,9 +42,21 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     paginator = BoundedPaginator
     sortable_by = ()
     empty_value_display = EMPTY
+    change_list_template = "djqueue/admin/list.html"
+    change_form_template = "djqueue/admin/object.html"
 
     class Media:
-        css = {"all": ["djqueue/admin.css"]}
+        css = {"all": ["djqueue/look.css", "djqueue/admin.css"]}
+        js = ["djqueue/live.js"]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show the list, or its live part alone."""
+        context = {"djqueue_summary": self.summary(request), **(extra_context or {})}
+        return fragments.cut(request, super().changelist_view(request, context))
+
+    def summary(self, request: HttpRequest) -> SafeString | str:
+        """Return what stands above the rows and is refreshed with them: tiles, a chart, or nothing."""
+        return ""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list that keeps its order."""

@@ -1,0 +1,21 @@
+"""Template tags of the shared look: the way from each of djqueue's pages to the others.
+
+Django imports this file in every project, also where the admin is not installed: so it imports the admin when asked.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import template
+from django.template.context import Context
+
+register = template.Library()
+
+
+@register.inclusion_tag("djqueue/parts/nav.html", takes_context=True)
+def djqueue_nav(context: Context) -> Mapping[str, Any]:
+    """Show where one may go from here."""
+    from djqueue.admin import navigation
+
+    request = context["request"]
+    return {"places": navigation.places(context.get("available_apps") or (), request.path, request)}
