@@ -16,7 +16,7 @@ from django.apps import apps
 from django.core import checks
 from django.db import OperationalError, ProgrammingError, connections, transaction
 
-from djqueue.api import arguments, options, registry, results
+from djqueue.api import arguments, lanes, options, registry, results
 from djqueue.api.options import Timeout
 from djqueue.api.results import JobResult
 from djqueue.api.task import DjqueueTask
@@ -95,6 +95,11 @@ class DjqueueBackend(BaseTaskBackend):
         """The queues that the option `queues` names."""
         return sorted(self._parsed.queues)
 
+    @property
+    def circuits_with_settings(self) -> list[str]:
+        """The circuits that the option `circuits` names."""
+        return list(self._parsed.circuits)
+
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> JobResult:
         """Write one job in the open transaction of the queue's database: one statement."""
         settings = self._ready_for(task)
@@ -160,6 +165,7 @@ class DjqueueBackend(BaseTaskBackend):
             expires_seconds=None if task.expires_after is None else seconds_of(task.expires_after, "expires_after"),
             timeout_seconds=settings.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
             options=json.dumps({"tags": task.tags}) if task.tags else "{}",
+            lane=lanes.of(task),
         )
 
     def _enqueued(self, task: Any, job: NewJob, answer: Enqueued) -> JobResult:

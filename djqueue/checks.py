@@ -8,7 +8,7 @@ E001 and E002 come from the backend itself. Checks that ask a database run where
     E003 no such database alias           E009 the router refuses the tables    W003 no backend uses djqueue
     E004 not PostgreSQL                                                         W004 the backport is not installed
     E005 a stricter isolation level                                             W005 settings for a queue not listed
-    E006 a module of tasks can't be used  E010 `redact` is no function
+    E006 a module of tasks can't be used  E010 `redact` is no function          W006 settings for an unused circuit
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +23,7 @@ from djqueue.api import registry
 from djqueue.api.options import QUEUE_NAME_LIMIT, text_problem
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import TASKS_LOGGER, task_backends
+from djqueue.nearest import nearest
 from djqueue.store import db
 
 OLDEST_POSTGRESQL = 15
@@ -54,7 +55,8 @@ def check_tasks(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list
         registry.load()
     except Exception as error:
         return [_unusable_module(error)]
-    return [*_alias_conflicts(), *(message for each in found for message in _isolation_in_settings(each))]
+    messages = [*_alias_conflicts(), *_unused_circuits(found)]
+    return [*messages, *(message for each in found for message in _isolation_in_settings(each))]
 
 
 def check_databases(
@@ -185,6 +187,18 @@ def _alias_conflicts() -> Iterable[CheckMessage]:
             hint="A job's name must lead to one task: remove one of the two.",
             id="djqueue.E007",
         )
+
+
+def _unused_circuits(found: Iterable[DjqueueBackend]) -> Iterator[CheckMessage]:
+    """A circuit's settings under a misspelt name would leave it with the defaults."""
+    used = sorted({task.circuit for task in registry.tasks() if task.circuit})
+    for backend in found:
+        for name in sorted(set(backend.circuits_with_settings) - set(used), key=str):
+            yield Warning(
+                f"{_options_of(backend)}: circuits: {name!r} has settings, but no task names it{nearest(name, used)}.",
+                hint=f"Declare a task with @task(circuit={name!r}), or remove the settings.",
+                id="djqueue.W006",
+            )
 
 
 def _isolation_in_settings(backend: DjqueueBackend) -> Iterator[CheckMessage]:

@@ -3,10 +3,14 @@
 `Options.parse` never stops at the first mistake: it returns every problem, so that `manage.py check` can list them all.
 """
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
+
+from djqueue.circuitconf import CircuitOptions, parse_circuits
+from djqueue.nearest import nearest
+
+__all__ = ["CircuitOptions", "Options", "QueueOptions", "nearest"]
 
 LATER_QUEUE_KEYS = {"max_running", "rate_limit", "fair", "target_seconds"}
 
@@ -83,6 +87,9 @@ class Options:
     queues: Mapping[str, QueueOptions] = field(default_factory=dict)
     """Settings by queue name."""
 
+    circuits: Mapping[str, CircuitOptions] = field(default_factory=dict)
+    """Settings by circuit, see `circuitconf.CircuitOptions`; a circuit that is not named has the defaults."""
+
     @property
     def beat_seconds(self) -> float:
         """The heartbeat in force: never slower than a third of the lease."""
@@ -102,6 +109,8 @@ class Options:
                 problems.append(problem)
             elif name == "queues":
                 values[name] = _queues(value, problems)
+            elif name == "circuits":
+                values[name] = parse_circuits(value, problems)
             else:
                 values[name] = tuple(value) if name == "task_modules" else value
         return cls(**values), problems
@@ -124,12 +133,6 @@ _LIMITS: dict[str, tuple[float, float]] = {
 _WHOLE = {"max_attempts", "history_days", "dead_letter_days", "max_args_bytes"}
 _STRINGS = {"database", "code_version", "redact"}
 _OPTIONAL = {"dead_letter_days"}
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """Return ` (did you mean 'x'?)` for the nearest known name, or nothing."""
-    close = difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def _problem(name: str, value: Any) -> str | None:

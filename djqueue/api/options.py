@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Literal, NoReturn, TypedDict
 
+from djqueue.circuitconf import NAME_LIMIT
 from djqueue.compat import InvalidTask
 from djqueue.conf import nearest
 from djqueue.exceptions import seconds_of
@@ -87,6 +88,10 @@ class TaskOptions(TypedDict, total=False):
     after the enqueue, by the database's clock. The job then ends as cancelled, "expired". Above 0, up to ten years.
     None: whenever. A requeued dead letter has no such limit any more."""
 
+    circuit: str | None
+    """The name of a dependency that the handler calls: where its calls fail, the circuit opens, and no job that names
+    it is claimed or charged until it is back. At most 100 characters. Default: none."""
+
     aliases: Iterable[str]
     """Former names (dotted paths) of the task, under which jobs may still wait. At most 300 characters each."""
 
@@ -120,7 +125,6 @@ LATER = {
     "concurrency_key",
     "concurrency_limit",
     "rate_limit",
-    "circuit",
     "subject",
     "version",
     "upgrades",
@@ -189,6 +193,8 @@ def _problems(task: Any) -> Iterable[str]:
         yield from filter(None, [text_problem("dedupe_key", task.dedupe_key, DEDUPE_KEY_LIMIT)])
     elif not (task.dedupe_key is None or callable(task.dedupe_key)):
         yield f"dedupe_key: expected text, a function or None, got {type(task.dedupe_key).__name__}"
+    if task.circuit is not None:
+        yield from filter(None, [text_problem("circuit", task.circuit, NAME_LIMIT)])
     yield from _texts("aliases", task.aliases, TASK_NAME_LIMIT)
     yield from _texts("tags", task.tags, TAG_LIMIT)
     if len(task.tags) > TAGS_LIMIT:

@@ -46,6 +46,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     dedupe_key: DedupeKey = None
     on_conflict: Literal["ignore"] = "ignore"
     expires_after: float | timedelta | None = None
+    circuit: str | None = None
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     keep_result: bool = True

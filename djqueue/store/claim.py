@@ -208,8 +208,9 @@ def claimed(cursor: Cursor) -> list[Claimed]:
 
 
 def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
-    """Claim everything claimable in these queues, in the current transaction where there is one."""
-    extra = {"queues": list(queue_names), "lanes": ["" for _ in queue_names]}
+    """Claim everything claimable in these queues' open lanes, in the current transaction where there is one."""
+    pairs = [(name, lane) for name in queue_names for lane, is_open in lanes(alias, name, 200) if is_open]
+    extra = {"queues": [name for name, _ in pairs], "lanes": [lane for _, lane in pairs]}
     return _in_order(Claimed._make(row) for row in db.rows(alias, CLAIM_FULL, _params(request) | extra))
 
 

@@ -183,6 +183,32 @@ def test_e010_says_nothing_of_a_function() -> None:
     assert "djqueue.E010" not in found(redact="testproject.trials.mortal.without_card_numbers")
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (["stripe"], "circuits: expected a dict of circuit names to settings, got ['stripe']"),
+        ({"stripe": 3}, "circuits['stripe']: expected a dict of settings, got 3"),
+        ({"": {}}, "circuits['']: expected a name of 1 to 100 characters"),
+        ({"stripe": {"probe": 3}}, "circuits['stripe']: unknown setting 'probe' (did you mean 'probes'?); known are"),
+        ({"stripe": {"failure_ratio": 50}}, "failure_ratio: expected a number from 1e-06 to 1, got 50"),
+        ({"stripe": {"min_calls": 2.5}}, "min_calls: expected a whole number from 1 to 100,000, got 2.5"),
+        ({"stripe": {"probes": True}}, "probes: expected a whole number from 1 to 1,000, got True"),
+    ],
+)
+def test_e001_settings_of_circuits_have_limits(wrong: Any, words: str) -> None:
+    assert words in found(circuits=wrong)["djqueue.E001"]
+
+
+def test_w006_settings_of_a_circuit_that_no_task_names() -> None:
+    task(circuit="stripe")(work)
+
+    assert (
+        "'strip' has settings, but no task names it (did you mean 'stripe'?)"
+        in found(circuits={"strip": {}})["djqueue.W006"]
+    )
+    assert "djqueue.W006" not in found(circuits={"stripe": {"probes": 1}})
+
+
 @pytest.mark.parametrize("wrong", [{"dead_letter_days": 0}, {"digest_seconds": -1}, {"redact": 3}])
 def test_e001_options_of_dead_letters_have_limits(wrong: dict[str, Any]) -> None:
     assert next(iter(wrong)) in found(**wrong)["djqueue.E001"]

@@ -45,12 +45,13 @@ def test_every_option_reaches_the_task() -> None:
         aliases=["old.path"],
         tags=(each for each in ["a"]),
         keep_result=False,
+        circuit="stripe",
     )(work)
 
     assert (declared.queue_name, declared.priority, declared.max_attempts) == ("emails", -3, 1)
     assert (declared.timeout_seconds, declared.retry, declared.atomic) == (0.5, policy, True)
     assert (declared.isolation, declared.dedupe_key, declared.keep_result) == ("read committed", "k", False)
-    assert (declared.aliases, declared.tags) == (("old.path",), ("a",))
+    assert (declared.aliases, declared.tags, declared.circuit) == (("old.path",), ("a",), "stripe")
 
 
 def test_the_documented_options_are_the_fields_of_a_task() -> None:
@@ -113,6 +114,9 @@ BAD_DECLARED: list[tuple[str, Any, str]] = [
     ("isolation", "serializable", "expected 'read committed' or None, got 'serializable'"),
     ("on_conflict", "replace", "supports 'ignore' only, got 'replace'"),
     ("aliases", "old.path", "expected a list of texts, got str"),
+    ("circuit", "", "circuit: expected text, got an empty one"),
+    ("circuit", 7, "circuit: expected text, got int"),
+    ("circuit", "x" * 101, "circuit: expected at most 100 characters, got 101"),
     ("aliases", ["x" * 301], r"aliases\[0\]: expected at most 300 characters"),
 ]
 

@@ -40,6 +40,12 @@ def receipt(order_id: int, copies: int = 1) -> int:
     return order_id * copies
 
 
+@task(circuit="stripe")
+def charge(order_id: int) -> int:
+    """Stand for a call to a partner."""
+    return order_id
+
+
 @task(keep_result=False)
 def forget(value: int) -> int:
     """Return something that nobody wants to keep."""
