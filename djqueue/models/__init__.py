@@ -8,7 +8,7 @@ from djqueue.models.ended import DeadLetter, History, HistoryOverflow
 from djqueue.models.fleet import Leader, Stat, Worker
 from djqueue.models.job import Job, KeyBlock, Wake
 from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
-from djqueue.models.queue import Lane, Queue
+from djqueue.models.queue import Lane, Pause, Queue
 
 __all__ = [
     "CronEntry",
@@ -23,6 +23,7 @@ __all__ = [
     "KeyBlock",
     "Lane",
     "Leader",
+    "Pause",
     "Queue",
     "Replay",
     "ReplayJob",

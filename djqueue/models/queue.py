@@ -1,7 +1,8 @@
-"""Settings and summary figures of queues, and the closed or capped lanes."""
+"""Settings and summary figures of queues, pauses of tasks and tenants, and the closed or capped lanes."""
 
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.db.models.functions import Now
 
 from djqueue.models.fields import key_field
 
@@ -20,6 +21,12 @@ class Queue(models.Model):
     paused_reason = models.TextField(blank=True, default="", db_default="")
     paused_by = models.TextField(blank=True, default="", db_default="")
     history_days = models.PositiveSmallIntegerField(null=True, blank=True)
+    ageing_seconds = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.001), MaxValueValidator(31_536_000)],
+        help_text="A job that has waited so long counts as one priority higher. Empty: as the settings say.",
+    )
     summary_at = models.DateTimeField(null=True, editable=False)
     oldest_ready_at = models.DateTimeField(null=True, editable=False)
     ready = models.BigIntegerField(db_default=0, default=0, editable=False)
@@ -34,6 +41,33 @@ class Queue(models.Model):
 
     def __str__(self) -> str:
         return str(self.name)
+
+
+class Pause(models.Model):
+    """A task or a tenant none of whose jobs may start before a moment. (Queues have it in their own row.)"""
+
+    id = models.BigAutoField(primary_key=True)
+    kind = key_field()
+    name = key_field()
+    paused_until = models.DateTimeField()
+    reason = models.TextField(db_default="", default="")
+    paused_by = models.TextField(db_default="", default="")
+    paused_at = models.DateTimeField(db_default=Now())
+    swept = models.BooleanField(db_default=False, default=False)
+    """All jobs that were ready when it was said are set aside."""
+
+    class Meta:
+        db_table = "djqueue_pause"
+        required_db_vendor = "postgresql"
+        default_permissions = ("view",)
+        permissions = [("change_pauses", "Can pause and resume tasks and tenants")]
+        constraints = [
+            models.UniqueConstraint(name="djqueue_pause_key", fields=["kind", "name"]),
+            models.CheckConstraint(name="djqueue_pause_kind", condition=models.Q(kind__in=["task", "tenant"])),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"
 
 
 class Lane(models.Model):

@@ -1,7 +1,7 @@
 """What every keeper does as a candidate for leadership: the duties of the leader, grouped by thread and connection.
 
-Leases are renewed beside cron, which is quick; pruning and counting, which may take a second, and VACUUM, which may
-take many, have threads of their own; so do deaths and replays, which wait for locks that people may hold.
+Leases are renewed beside cron and pauses, which are quick; pruning and counting, which may take a second, and VACUUM,
+which may take many, have threads of their own; so do deaths and replays, which wait for locks that people may hold.
 """
 
 from djqueue.runtime.cron import CronDuty
@@ -11,6 +11,7 @@ from djqueue.runtime.deaths import DeathsDuty
 from djqueue.runtime.duty import Duty
 from djqueue.runtime.housekeeping import PrunerDuty, SummaryDuty, VacuumDuty
 from djqueue.runtime.leader import CRON, HOUSE, LeaderDuty
+from djqueue.runtime.pausing import PausesDuty
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.replaying import ReplayDuty
 
@@ -20,7 +21,7 @@ def routines(plan: Plan) -> list[tuple[str, list[Duty]]]:
     alias = plan.alias
     house = LeaderDuty(alias, plan.supervisor_id, HOUSE)
     return [
-        ("leading", [house, *_cron(plan)]),
+        ("leading", [house, *_cron(plan), PausesDuty(alias, house)]),
         ("housekeeping", [PrunerDuty(alias, plan.options, house), SummaryDuty(alias, house)]),
         ("letters", [DeathsDuty(alias, plan.options, house), ReplayDuty(alias, house)]),
         ("vacuum", [VacuumDuty(alias, house)]),

@@ -94,12 +94,12 @@ from d where j.id = d.id and j.cancel_requested_at is null
 returning j.id
 """
 
-# What a worker claimed and does not know goes aside, uncharged.
+# What a worker claimed and does not know, or may not start, goes aside, uncharged, with the reason.
 ASIDE = f"""
 {_MINE}
-update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name, lease_token = j.lease_token + 1,
-    lease_until = null, leased_by = null, started_at = null, attempts = j.attempts - 1,
-    worker_ids = trim_array(j.worker_ids, 1)
+update djqueue_job j set state = 'parked', lease_token = j.lease_token + 1,
+    parked_for = coalesce((%(reasons)s::text[])[f.n], 'task:' || j.task_name), lease_until = null, leased_by = null,
+    started_at = null, attempts = j.attempts - 1, worker_ids = trim_array(j.worker_ids, 1)
 from f where j.id = f.id and j.cancel_requested_at is null
 returning j.id
 """
@@ -165,9 +165,9 @@ def snooze(alias: str, leases: Sequence[Lease], delays: Sequence[float]) -> set[
     return {row[0] for row in db.rows(alias, SNOOZE, _keys(leases) | {"delays": [float(delay) for delay in delays]})}
 
 
-def set_aside(alias: str, leases: Sequence[Lease]) -> set[UUID]:
-    """Park jobs of unknown tasks, their attempt not used up."""
-    return _given_back(alias, leases, db.rows(alias, ASIDE, _keys(leases)))
+def set_aside(alias: str, leases: Sequence[Lease], reasons: Sequence[str] = ()) -> set[UUID]:
+    """Park jobs, their attempt not used up, for these reasons (see `policy.aside`); none: nobody knows their task."""
+    return _given_back(alias, leases, db.rows(alias, ASIDE, _keys(leases) | {"reasons": list(reasons)}))
 
 
 def owned(alias: str, worker_id: str) -> list[Lease]:

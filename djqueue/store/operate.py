@@ -118,12 +118,15 @@ told as (select pg_notify('djqueue', queue_name) from made group by queue_name)
 select id, (select count(*) from told) from made
 """
 
-# Pausing needs no row to exist before.
+# Pausing needs no row to exist before. Workers that wait are told with an empty name: settings have changed.
 PAUSE = """
-insert into djqueue_queue (name, paused_until, paused_reason, paused_by)
-values (%(name)s, %(until)s, %(reason)s, %(by)s)
-on conflict (name) do update set paused_until = excluded.paused_until, paused_reason = excluded.paused_reason,
-    paused_by = excluded.paused_by
+with said as (
+    insert into djqueue_queue (name, paused_until, paused_reason, paused_by)
+    values (%(name)s, %(until)s, %(reason)s, %(by)s)
+    on conflict (name) do update set paused_until = excluded.paused_until, paused_reason = excluded.paused_reason,
+        paused_by = excluded.paused_by
+    returning 1)
+select pg_notify('djqueue', '') from said
 """
 
 
