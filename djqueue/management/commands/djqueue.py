@@ -9,7 +9,10 @@ from djqueue.management.commands.runworker import (
     run_worker,
     with_checks_where_work_is_done,
 )
-from djqueue.management.verbs import cron
+from djqueue.management.verbs import cron, pausing
+
+GROUPS = (pausing,)
+"""Each declares its verbs, and with each what runs it."""
 
 
 class Command(BaseCommand):
@@ -20,6 +23,8 @@ class Command(BaseCommand):
         verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         add_worker_arguments(verbs.add_parser("worker", help="run jobs"))
         cron.add_arguments(verbs.add_parser("cron", help="look at recurring jobs and change them"))
+        for group in GROUPS:
+            group.add_arguments(verbs)
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         return super().execute(*args, **with_checks_where_work_is_done(options))
@@ -30,3 +35,5 @@ class Command(BaseCommand):
                 run_worker(options)
             case "cron":
                 cron.run(options, self.stdout.write)
+            case _:
+                options["run"](options, self.stdout.write)

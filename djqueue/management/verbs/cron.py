@@ -3,7 +3,6 @@
 Saving fires nothing; `run-now` alone enqueues a job. Imports show what they would make; `--apply` makes it.
 """
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -17,10 +16,10 @@ from django.core.management.base import CommandError
 from djqueue.api import cron as declarations
 from djqueue.api import registry
 from djqueue.backend import DjqueueBackend
-from djqueue.compat import task_backends
 from djqueue.conf import nearest
 from djqueue.exceptions import ArgumentsError, ConfigurationError
 from djqueue.management.verbs import cronimport, cronsaid
+from djqueue.management.verbs.common import Print, as_json, backend_of, parsed
 from djqueue.management.verbs.cronargs import add_arguments
 from djqueue.management.verbs.cronimport import Proposal
 from djqueue.policy.cron import CronExpression
@@ -36,15 +35,13 @@ __all__ = ["add_arguments", "run"]
 MOST_SHOWN = 1_000
 YEAR = timedelta(days=365)
 
-Print = Callable[[str], object]
-
 
 def run(options: dict[str, Any], out: Print) -> None:
     """Do what the command line asks."""
     registry.load()
-    backend = _backend(options["backend"])
+    backend = backend_of(options)
     answer = _VERBS[options["cron_verb"]](backend, options)
-    out(json.dumps(answer, indent=2, default=_json) if options["json"] else cronsaid.say(options["cron_verb"], answer))
+    out(as_json(answer) if options["json"] else cronsaid.say(options["cron_verb"], answer))
 
 
 def _list(backend: DjqueueBackend, options: dict[str, Any]) -> list[dict[str, Any]]:
@@ -58,8 +55,8 @@ def _add(backend: DjqueueBackend, options: dict[str, Any]) -> dict[str, Any]:
         name=options["name"],
         schedule=options["schedule"],
         tz=options["tz"],
-        args=_parsed("--args", options["job_args"], list),
-        kwargs=_parsed("--kwargs", options["job_kwargs"], dict),
+        args=parsed("--args", options["job_args"], list),
+        kwargs=parsed("--kwargs", options["job_kwargs"], dict),
         missed=options["missed"],
         grace_seconds=options["grace_seconds"],
         overlap=options["overlap"],
@@ -132,13 +129,6 @@ _VERBS: dict[str, Callable[[DjqueueBackend, dict[str, Any]], Any]] = {
     "import-crontab": _import_crontab,
     "import-celery-beat": _import_celery_beat,
 }
-
-
-def _backend(alias: str) -> DjqueueBackend:
-    backend = task_backends[alias] if alias in task_backends.settings else None
-    if not isinstance(backend, DjqueueBackend):
-        raise CommandError(f"--backend: expected the alias of a djqueue backend in TASKS, got {alias!r}")
-    return backend
 
 
 def _found(backend: DjqueueBackend, name: str) -> Entry:
@@ -250,17 +240,3 @@ def _moment(option: str, text: str | None, zone: ZoneInfo) -> datetime | None:
     except ValueError as error:
         raise CommandError(f"{option}: expected a date or a moment, such as 2026-03-28T12:00, got {text!r}") from error
     return (found if found.tzinfo else found.replace(tzinfo=zone)).astimezone(UTC)
-
-
-def _parsed(option: str, text: str, kind: type) -> Any:
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise CommandError(f"{option}: expected JSON, got {text!r}: {error}") from error
-    if not isinstance(value, kind):
-        raise CommandError(f"{option}: expected a JSON {'list' if kind is list else 'object'}, got {text!r}")
-    return value
-
-
-def _json(value: Any) -> str:
-    return value.isoformat() if isinstance(value, datetime) else str(value)
