@@ -39,6 +39,8 @@ class Claimer:
         self._was_full = False
         self._was_short = True
         self.strangers: set[str] = set()
+        self.paused: list[str] = []
+        """Queues that nobody may claim from, whoever serves them."""
 
     @property
     def names(self) -> list[str]:
@@ -52,6 +54,7 @@ class Claimer:
     def refresh(self) -> None:
         """Read which queues there are, which are paused, their weights and their lanes."""
         settings = workers.queue_settings(self._alias)
+        self.paused = [name for name, found in settings.items() if found.paused]
         known = [*self._plan.known_queues, *settings]
         if self._plan.selection.everything:
             known += claim.queues_with_jobs(self._alias)

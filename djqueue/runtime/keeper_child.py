@@ -79,16 +79,13 @@ class KeeperChild:
         except BlockingIOError:
             pass
 
-    def end(self, signals: Callable[[], int]) -> bool:
+    def end(self, is_hurried: Callable[[], bool]) -> bool:
         """Let it settle the last pages, then end it; return whether it ended well.
 
-        `signals` counts the signals to stop; one that comes meanwhile shortens the wait.
+        `is_hurried` tells whether somebody has asked again for the end; then the wait is shorter.
         """
-        until = time.monotonic() + END_SECONDS
-        seen = signals()
-        while time.monotonic() < until and not self.is_hopeless:
-            if signals() > seen:
-                seen, until = signals(), min(until, time.monotonic() + END_NOW_SECONDS)
+        began = time.monotonic()
+        while time.monotonic() - began < (END_NOW_SECONDS if is_hurried() else END_SECONDS) and not self.is_hopeless:
             self._table.set(STOP_KEEPER, 1)
             self.wake()
             wait(self.sentinels, LOOK_SECONDS)

@@ -44,6 +44,14 @@ def run_keeper(
     _live(lambda: _keep(plan, table, wake, parent_write))
 
 
+def run_preflight(plan: Plan, table: SlotTable, parent_pid: int) -> None:
+    """Look at the database before the first worker starts; a signal to stop ends that at once."""
+    for number in stop_signals():
+        signal.signal(number, signal.SIG_DFL)
+    _begin(parent_pid)
+    _live(lambda: _look(plan))
+
+
 def die_with(parent_pid: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Get this signal as soon as the parent is gone: nobody would watch this process any more."""
     if sys.platform == "linux":
@@ -80,6 +88,12 @@ def _work(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int]) -> i
         signal.signal(number, on_signal)
     worker.run()
     return EXIT_RECYCLED if worker.is_recycling or strays else 0
+
+
+def _look(plan: Plan) -> int:
+    from djqueue.runtime import preflight
+
+    return preflight.run(plan)
 
 
 def _keep(plan: Plan, table: SlotTable, wake: Connection, parent_write: Connection) -> int:

@@ -14,7 +14,18 @@ from dataclasses import dataclass, field
 
 from djqueue.runtime.failing import Failing
 from djqueue.runtime.plan import Plan
-from djqueue.runtime.slot_table import ENDED_AT, EXIT_CODE, STATUS, WHY, Page, PageStatus, Record, SlotTable, Why
+from djqueue.runtime.slot_table import (
+    ENDED_AT,
+    EXIT_CODE,
+    STATUS,
+    WHY,
+    Page,
+    PageStatus,
+    Record,
+    SlotTable,
+    Why,
+    now_ns,
+)
 from djqueue.store import db, finish, lease, recover, workers
 from djqueue.store.recover import Overdue
 
@@ -23,6 +34,7 @@ log = logging.getLogger("djqueue")
 SOON_SECONDS = 0.1
 FIRST_LOOK_SECONDS = 0.2
 QUIET_SECONDS = 0.5
+FORGET_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -70,7 +82,9 @@ class Settle:
     @property
     def is_quiet(self) -> bool:
         """Tell whether nothing is left to settle, nor likely to come."""
-        return not self._table.ended() and all(late.wait > QUIET_SECONDS for late in list(self._late.values()))
+        now = now_ns()
+        waits = any(not _is_forgotten(page, now) for page in self._table.ended())
+        return not waits and all(late.wait > QUIET_SECONDS for late in list(self._late.values()))
 
     def tick(self) -> float:
         """Settle all ended pages; soon again where a row was locked (a dead process's session may take a moment)."""
@@ -132,6 +146,13 @@ class Settle:
             late.look_at = now + late.wait
             if late.wait > self._plan.options.lease_seconds:
                 del self._late[worker_id]
+
+
+def _is_forgotten(page: Page, now: int) -> bool:
+    """Tell whether a worker ended in order and held nothing: while the database is away, nobody waits for its row to
+    go, which is information only."""
+    is_old = now - page.get(ENDED_AT) > FORGET_SECONDS * 1e9
+    return is_old and page.get(EXIT_CODE) == 0 and not page.records()
 
 
 def _log(worker_id: str, exit_code: int, ends: Ends) -> None:

@@ -15,9 +15,10 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import IntEnum
+from multiprocessing.reduction import DupFd
+from typing import Any
 from uuid import UUID
 
 RECORDS = 1_024
@@ -215,46 +216,44 @@ class Page:
 
 
 class SlotTable:
-    """The whole table. Made by the parent; forked processes inherit it, others open it by its file when it is sent to
-    them (it is picklable then)."""
+    """The whole table. Made by the parent; forked processes inherit it, others get its open file when it is sent to
+    them (it is picklable then). The file has no name from the start, so none is left by a kill -9."""
 
-    def __init__(self, memory: mmap.mmap, pages: int, path: str = "") -> None:
-        self.path = path
+    def __init__(self, memory: mmap.mmap, pages: int, handle: int = -1) -> None:
+        self._handle = handle
         self.count = pages
         self._words: memoryview[int] = memoryview(memory).cast("q")
         self.pages = [Page(self._words, index) for index in range(pages)]
 
     @classmethod
     def inherited(cls, pages: int) -> "SlotTable":
-        """Make a new table for processes that will be forked: there is no file, so none is left by a kill -9."""
+        """Make a new table for processes that will be forked."""
         return cls(mmap.mmap(-1, _size(pages)), pages)
 
     @classmethod
     def in_file(cls, pages: int) -> "SlotTable":
-        """Make a new table that other processes can open: in shared memory, or where there is no such file system in
-        the temporary folder."""
+        """Make a new table that other processes can be sent: in shared memory, or where there is no such file system
+        in the temporary folder."""
         folder = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         handle, path = tempfile.mkstemp(prefix="djqueue-", dir=folder)
+        os.unlink(path)
         os.truncate(handle, _size(pages))
-        os.close(handle)
-        return cls.opened(path, pages)
+        return cls.opened(handle, pages)
 
     @classmethod
-    def opened(cls, path: str, pages: int) -> "SlotTable":
-        """Open a table that another process has made."""
-        with open(path, "r+b") as file:
-            return cls(mmap.mmap(file.fileno(), _size(pages)), pages, path)
+    def opened(cls, handle: int, pages: int) -> "SlotTable":
+        """Open a table that this or another process has made."""
+        return cls(mmap.mmap(handle, _size(pages)), pages, handle)
+
+    @classmethod
+    def received(cls, sent: Any, pages: int) -> "SlotTable":
+        """Open a table that was sent here."""
+        return cls.opened(sent.detach(), pages)
 
     def __reduce__(self) -> tuple[object, ...]:
-        if not self.path:
+        if self._handle < 0:
             raise TypeError("an inherited slot table can't be sent to another process; make it with in_file()")
-        return SlotTable.opened, (self.path, self.count)
-
-    def unlink(self) -> None:
-        """Remove the file, if there is one; the memory lives on in the processes that have it."""
-        if self.path:
-            with suppress(FileNotFoundError):
-                os.unlink(self.path)
+        return SlotTable.received, (DupFd(self._handle), self.count)
 
     def get(self, word: int) -> int:
         """Return one word of the table's head."""

@@ -8,6 +8,7 @@ from django.db import connections
 from djqueue.api import registry
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
+from djqueue.conf import nearest
 from djqueue.exceptions import ConfigurationError
 from djqueue.policy.weights import QueueSelection
 from djqueue.runtime.plan import Plan
@@ -15,6 +16,10 @@ from djqueue.runtime.supervisor import Supervisor
 
 MOST_PROCESSES = 256
 MOST_THREADS = 500
+
+
+class WishRefused(ConfigurationError):
+    """The command line asks for what can't be; the settings are not at fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +37,8 @@ class Wishes:
 
 
 def make_plan(wishes: Wishes) -> Plan:
-    """Return the plan for these wishes; raise `ConfigurationError` with what was expected where they make no sense."""
+    """Return the plan for these wishes; raise `WishRefused` with what was expected where they make no sense, and
+    `ConfigurationError` where the settings don't."""
     backend = _backend(wishes.backend)
     _known_alias("database", backend.djqueue_options.database)
     _known_alias("listen_alias", backend.djqueue_options.listen_alias)
@@ -42,7 +48,8 @@ def make_plan(wishes: Wishes) -> Plan:
     try:
         selection = QueueSelection.parse(wishes.queues)
     except ValueError as error:
-        raise ConfigurationError(f"--{error}") from error
+        raise WishRefused(f"--{error}") from error
+    _known_queues(selection, backend)
     return Plan(
         backend=wishes.backend,
         options=backend.djqueue_options,
@@ -75,14 +82,31 @@ def supervise(plan: Plan, start_method: str | None = None) -> int:
 def _backend(alias: str) -> DjqueueBackend:
     settings: Any = task_backends.settings
     if alias not in settings:
-        raise ConfigurationError(f"--backend: expected one of {sorted(settings)}, got {alias!r}")
+        raise WishRefused(f"--backend: expected one of {sorted(settings)}, got {alias!r}")
     backend = task_backends[alias]
     if not isinstance(backend, DjqueueBackend):
-        raise ConfigurationError(
+        raise WishRefused(
             f"--backend: expected a djqueue backend, got {type(backend).__module__}.{type(backend).__qualname__} for "
             f"{alias!r}; set TASKS[{alias!r}]['BACKEND'] = 'djqueue.backend.DjqueueBackend'"
         )
     return backend
+
+
+def _known_queues(selection: QueueSelection, backend: DjqueueBackend) -> None:
+    """Refuse queues that no backend of this database lists; where one lists none, any name may be right."""
+    listed = [each.queues for each in task_backends.all() if _shares_database(each, backend)]
+    if not all(listed):
+        return
+    known = sorted({name for names in listed for name in names})
+    for name in sorted({*selection.weights, *selection.excluded} - set(known)):
+        raise WishRefused(
+            f"--queues: expected queues of TASKS[{backend.alias!r}]['QUEUES'] ({', '.join(known)}), got {name!r}"
+            f"{nearest(name, known)}; add it there while it still has jobs"
+        )
+
+
+def _shares_database(each: Any, backend: DjqueueBackend) -> bool:
+    return isinstance(each, DjqueueBackend) and each.alias_of_database == backend.alias_of_database
 
 
 def _known_alias(option: str, alias: str | None) -> None:
@@ -93,4 +117,4 @@ def _known_alias(option: str, alias: str | None) -> None:
 
 def _within(name: str, value: int, low: int, high: int) -> None:
     if not low <= value <= high:
-        raise ConfigurationError(f"{name}: expected a whole number from {low} to {high:,}, got {value}")
+        raise WishRefused(f"{name}: expected a whole number from {low} to {high:,}, got {value}")

@@ -14,7 +14,7 @@ import signal
 import time
 from multiprocessing.connection import wait
 
-from djqueue.runtime import process
+from djqueue.runtime import preflight, process
 from djqueue.runtime.children import Spawner, Throttle, WorkerChild, longest_delay, reap_adopted
 from djqueue.runtime.keeper_child import KeeperChild
 from djqueue.runtime.plan import Plan, new_worker_id
@@ -75,18 +75,23 @@ class Supervisor:
         plan = self._plan
         log.info("supervisor starts id=%s processes=%d threads=%d", plan.supervisor_id, plan.processes, plan.threads)
         try:
-            self._turned_at = time.monotonic()
-            while not self._turn():
-                self._wait()
-            if not self._keeper.end(lambda: self._signals):
-                self._exit_code = 1
+            self._exit_code = preflight.look(self._spawner, self._parent_read)
+            if not self._exit_code:
+                self._supervise()
         finally:
             self._kill_children()
-            self._table.unlink()
         log.info("supervisor ends id=%s exit_code=%d", plan.supervisor_id, self._exit_code)
         return self._exit_code
 
     # ------------------------------------------------------------------ the turn
+
+    def _supervise(self) -> None:
+        self._turned_at = time.monotonic()
+        while not self._turn():
+            self._wait()
+        first = 0 if self._stop_at is None else 1  # the signal that began the stop hurries nobody, the next one does
+        if not self._keeper.end(lambda: self._signals > first):
+            self._exit_code = 1
 
     def _turn(self) -> bool:
         """Look at everything once; return whether all workers have ended for good."""

@@ -22,7 +22,7 @@ from djqueue.api import registry
 from djqueue.compat import task_signals
 from djqueue.policy.backoff import Backoff
 from djqueue.policy.pace import Pace
-from djqueue.runtime import handler_db, tasks_signals
+from djqueue.runtime import draining, handler_db, tasks_signals
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.executor import Executor
@@ -302,13 +302,7 @@ class Worker:
         if (
             self._plan.drain
             and not self._held
-            and not workers.has_pending(
-                self._alias,
-                self._claimer.names,
-                everything=self._plan.selection.everything,
-                excluded=sorted(self._plan.selection.excluded),
-                scheduled=self._plan.drain == "all",
-            )
+            and draining.is_done(self._plan, self._claimer.names, self._claimer.paused)
         ):
             log.info("drained worker=%s", self._id)
             self._stopping = True

@@ -89,7 +89,17 @@ def test_workers_that_can_not_connect_yet_end_when_told_to(trial: Trial) -> None
 
         supervisor.signal(signal.SIGTERM)
 
-        eventually(lambda: len(supervisor.children()) <= 1, 5)
-        supervisor.signal(signal.SIGTERM)
-        assert supervisor.wait(within=10) in (0, 1)  # 1: the keeper could not look whether anything was left
+        assert supervisor.wait(within=10) == 0
         assert len(supervisor.output()) < 20_000
+
+
+def test_a_stop_while_the_database_is_away_is_prompt_where_nothing_was_held(trial: Trial) -> None:
+    """R6: nothing can be left to give back, so nobody waits for the database."""
+    tasks.note.enqueue("before")
+    supervisor = trial.supervisor("--processes", "2")
+    trial.wait_until_done()
+    with database_away():
+        supervisor.wait_for_output("database trouble")
+        supervisor.signal(signal.SIGTERM)
+
+        assert supervisor.wait(within=10) == 0

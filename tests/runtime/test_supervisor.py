@@ -71,7 +71,7 @@ def test_children_killed_at_random_moments_are_replaced_and_nothing_is_lost(
 
 @pytest.mark.parametrize("command", ["runworker", "spawnworker"])
 def test_no_process_outlives_the_parent(trial: Trial, command: str) -> None:
-    """They end at once, also those that have just been started, and leave no file behind when they were forked."""
+    """They end at once, also those that have just been started, and leave no file behind."""
     files = set(Path("/dev/shm").glob("djqueue-*"))
     for settled in (True, False):
         supervisor = trial.supervisor("--processes", "3", command=command)
@@ -84,7 +84,7 @@ def test_no_process_outlives_the_parent(trial: Trial, command: str) -> None:
 
         eventually(lambda t=tree: not any(is_alive(pid) for pid in t), 5)
         rows("delete from djqueue_worker")
-    assert command == "spawnworker" or set(Path("/dev/shm").glob("djqueue-*")) <= files
+    assert set(Path("/dev/shm").glob("djqueue-*")) <= files
 
 
 def test_a_frozen_keeper_is_replaced(trial: Trial) -> None:

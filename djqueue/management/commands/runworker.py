@@ -9,6 +9,9 @@ from djqueue.exceptions import ConfigurationError
 from djqueue.management.logging import log_to_console
 from djqueue.runtime import reload, start
 
+EXIT_USAGE = 2
+"""What the parser of the command line leaves with, too."""
+
 
 class Command(BaseCommand):
     help = "Run jobs: one supervisor with a keeper and worker processes. SIGTERM drains, a second one stops now."
@@ -62,7 +65,8 @@ def run_worker(options: dict[str, Any]) -> None:
     try:
         plan = start.make_plan(wishes(options))
     except ConfigurationError as error:
-        raise CommandError(str(error)) from error
+        returncode = EXIT_USAGE if isinstance(error, start.WishRefused) else 1
+        raise CommandError(str(error), returncode=returncode) from error
     sys.exit(start.supervise(plan))
 
 
