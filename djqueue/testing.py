@@ -20,7 +20,7 @@ from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Succeeded
 from djqueue.runtime.settling import Settling
 from djqueue.states import FINISHED
-from djqueue.store import claim, deaths, finish, recover
+from djqueue.store import claim, deaths, finish, recover, step
 
 __all__ = ["Ran", "run_jobs"]
 
@@ -86,7 +86,7 @@ class _Bench:
             recover.make_due(self._alias)
         recover.promote(self._alias)
         names = claim.queues_with_jobs(self._alias) if queue_name is None else [queue_name]
-        jobs = claim.claim_now(self._alias, self._request(), names)
+        jobs = step.claim_now(self._alias, self._request(), names)
         for job in jobs:
             self._run(job)
         return bool(jobs)

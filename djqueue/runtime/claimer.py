@@ -1,17 +1,25 @@
 """What a worker claims next: which queues in which order, from which marks, and when to look at everything again.
 
-everyday  places (queue, lane, priority) seen lately, each from its mark on      index entries are not walked twice
-full      every lane from its head, once a second and after each short answer    finds what the marks pass over
+everyday  places (queue, priority) of lane '' seen lately, each from its mark on   index entries are not walked twice
+full      lane '' from its head, once a second and after each short answer         finds what the marks pass over
+walk      the other lanes, from a rotating cursor                                  queues that have any
+
+A claim goes through the queues in weighted random order; in a queue with other lanes too, lane '' and those others come
+first in turn. Invariant: no claim but a walk takes a job out of a lane that a gate can close.
 """
 
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+from typing import NamedTuple
 
 from djqueue.policy.weights import shuffle
 from djqueue.runtime.plan import Plan
-from djqueue.store import claim, workers
+from djqueue.store import claim, db, step, workers
 from djqueue.store.claim import Claimed, Place, Request
+from djqueue.store.step import BEYOND_THE_EMPTY_LANE, Walk, Walked
 
 RESCAN_SECONDS = 1.0
 """Nothing that the marks pass over waits longer than this for a busy worker to see it."""
@@ -20,6 +28,15 @@ SLACK_SECONDS = 0.25
 """How far behind the last claimed job a mark lies, so that a job that committed a little late is seen at once."""
 
 FORGET_SECONDS = 10.0
+
+LANED_SECONDS = 60.0
+"""So long after the last look that found other lanes in a queue, it is walked."""
+
+WALKS = 4
+"""Walks through one queue within one claim at the most."""
+
+FIRST_LETTERS = "ckrt"
+"""What lanes begin with."""
 
 
 class Claimer:
@@ -31,9 +48,12 @@ class Claimer:
         self._worker_id = worker_id
         self._rng = random.Random()
         self._weights: dict[str, float] = {}
-        self._lanes: dict[str, list[str]] = {}
-        self._marks: dict[tuple[str, str, int], tuple[float, float]] = {}
-        self._cursors: dict[str, str] = {}
+        self._laned_until: dict[str, float] = {}
+        self._marks: dict[tuple[str, int], tuple[float, float]] = {}
+        self._walks: dict[str, _Walker] = {}
+        self._rest: list[_Source] = []
+        self._asked = 0
+        self._passed_all = True
         self._refreshed_at = float("-inf")
         self._full_at = float("-inf")
         self._was_full = False
@@ -52,7 +72,7 @@ class Claimer:
         return time.monotonic() - self._refreshed_at >= RESCAN_SECONDS
 
     def refresh(self) -> None:
-        """Read which queues there are, which are paused, their weights and their lanes."""
+        """Read which queues there are, which are paused, their weights, and which have lanes other than ''."""
         settings = workers.queue_settings(self._alias)
         self.paused = [name for name, found in settings.items() if found.paused]
         known = [*self._plan.known_queues, *settings]
@@ -61,8 +81,9 @@ class Claimer:
         names = self._plan.selection.names(known)
         self._weights = {name: self._weight(name, settings.get(name)) for name in names}
         self._weights = {n: w for n, w in self._weights.items() if not (n in settings and settings[n].paused)}
-        self._lanes = {name: self._open_lanes(name) for name in self._weights}
         self._refreshed_at = time.monotonic()
+        for name in step.laned(self._alias, list(self._weights)):
+            self._laned_until[name] = self._refreshed_at + LANED_SECONDS
 
     def request(self, limit: int, free: int) -> Request:
         """Return the request of this worker for so many jobs."""
@@ -75,65 +96,97 @@ class Claimer:
         )
 
     def start(self, limit: int, free: int) -> claim.Cursor | None:
-        """Start the next claim; None where there is nothing to claim from."""
-        order = shuffle(self._weights, self._rng)
+        """Start the next claim, of lane '' in the first queues of the order; None where a queue to walk comes first."""
+        sources = self._order()
+        plain = list(takewhile(lambda source: not source.walked, sources))
+        self._rest, self._asked, self._passed_all = sources[len(plain) :], limit, True
         request = self.request(limit, free)
         now = time.monotonic()
         self._was_full = self._was_short or now - self._full_at >= RESCAN_SECONDS
         if not self._was_full:
-            places = self._places(order)
+            places = self._places([source.queue_name for source in plain])
             if places:
                 return claim.start_claim(self._alias, request, places)
         self._was_full = True
         self._full_at = now
-        lanes = [(name, lane) for name in order for lane in self._lanes.get(name, [])]
-        return claim.start_full_claim(self._alias, request, lanes) if lanes else None
+        return claim.start_full_claim(self._alias, request, [(s.queue_name, "") for s in plain]) if plain else None
 
     def learn(self, jobs: Sequence[Claimed], limit: int) -> bool:
         """Take in the answer; return whether it says that nothing more is claimable."""
         self._was_short = len(jobs) < limit
         now = time.monotonic()
         for job in jobs:
-            key = (job.queue_name, job.lane, job.priority)
-            mark = self._marks.get(key, (float("-inf"), now))[0]
-            self._marks[key] = (max(mark, job.run_at - SLACK_SECONDS), now)
-        return self._was_short and self._was_full
+            if not job.lane:
+                key = (job.queue_name, job.priority)
+                mark = self._marks.get(key, (float("-inf"), now))[0]
+                self._marks[key] = (max(mark, job.run_at - SLACK_SECONDS), now)
+        return self._was_short and self._was_full and self._passed_all
 
     def steps(self, limit: int, free: int) -> list[Claimed]:
-        """Claim from queues with many lanes, round robin."""
+        """Claim what is left of the batch from the queues that the start did not come to."""
         jobs: list[Claimed] = []
-        for name in shuffle(self._weights, self._rng):
-            if len(self._lanes.get(name, [])) > 1 and limit > len(jobs):
-                request = self.request(limit - len(jobs), max(0, free - len(jobs)))
-                per_lane = max(1, request.limit // 10)
-                found, cursor = claim.step(self._alias, request, name, self._cursors.get(name, ""), per_lane=per_lane)
-                self._cursors[name] = cursor or ""
-                jobs += found
+        free = max(0, free - (self._asked - limit))  # what the start has taken will run in those
+        for source in self._rest:
+            if len(jobs) >= limit:
+                break
+            request = self.request(limit - len(jobs), max(0, free - len(jobs)))
+            jobs += self._walk(source.queue_name, request) if source.walked else self._plain(source.queue_name, request)
         return jobs
 
     @property
     def has_many_lanes(self) -> bool:
-        """Tell whether some queue has more than one lane."""
-        return any(len(lanes) > 1 for lanes in self._lanes.values())
+        """Tell whether the claim that was started has to go on by `steps`."""
+        return bool(self._rest)
 
     def look_again(self) -> None:
         """Something may have been given back below a mark: look at everything next time."""
         self._was_short = True
 
-    def _places(self, order: Sequence[str]) -> list[Place]:
+    def _order(self) -> list["_Source"]:
+        now = time.monotonic()
+        sources: list[_Source] = []
+        for name in shuffle(self._weights, self._rng):
+            mine = [_Source(name, False)]
+            if self._laned_until.get(name, 0) > now:
+                mine.append(_Source(name, True))
+                self._rng.shuffle(mine)
+            sources += mine
+        return sources
+
+    def _places(self, names: Sequence[str]) -> list[Place]:
         now = time.monotonic()
         places: list[Place] = []
-        for name in order:
-            mine = [(key, mark) for key, (mark, seen) in self._marks.items() if key[0] == name]
-            mine = [(key, mark) for key, mark in mine if now - self._marks[key][1] < FORGET_SECONDS]
-            mine.sort(key=lambda item: -item[0][2])
-            places += [Place(key[0], key[1], key[2], mark) for key, mark in mine]
+        for name in names:
+            mine = [(key[1], mark) for key, (mark, seen) in self._marks.items() if key[0] == name]
+            mine = [
+                (priority, mark) for priority, mark in mine if now - self._marks[name, priority][1] < FORGET_SECONDS
+            ]
+            mine.sort(key=lambda item: -item[0])
+            places += [Place(name, "", priority, mark) for priority, mark in mine]
         return places
 
-    def _open_lanes(self, name: str) -> list[str]:
-        """Return the lanes to begin with; the empty lane is always one, so that a claim needs no earlier look."""
-        found = claim.lanes(self._alias, name)
-        return [lane for lane, is_open in found if is_open] or ([""] if not found else [])
+    def _plain(self, name: str, request: Request) -> list[Claimed]:
+        with db.one_transaction(self._alias):
+            return claim.claimed(claim.start_full_claim(self._alias, request, [(name, "")]))
+
+    def _walk(self, name: str, request: Request) -> list[Claimed]:
+        """Walk on through the lanes of a queue until the batch is full or every lane was passed."""
+        walker = self._walks.setdefault(name, _Walker(cursor=self._random_cursor()))
+        jobs: list[Claimed] = []
+        walker.begin()
+        for _ in range(WALKS):
+            left = replace(request, limit=request.limit - len(jobs), free=max(0, request.free - len(jobs)))
+            if not left.limit or walker.has_passed_all:
+                break
+            walked = step.step(self._alias, left, walker.next(name, left.limit))
+            walker.learn(walked)
+            jobs += walked.jobs
+        self._passed_all = self._passed_all and walker.has_passed_all
+        return jobs
+
+    def _random_cursor(self) -> str:
+        """Where a worker begins its turns: elsewhere than the others."""
+        return f"{self._rng.choice(FIRST_LETTERS)}{self._rng.getrandbits(64):016x}"
 
     def _weight(self, name: str, settings: workers.QueueSettings | None) -> float:
         if settings is not None and settings.weight:
@@ -142,3 +195,44 @@ class Claimer:
             return self._plan.selection.weights[name]
         known = self._plan.options.queues.get(name)
         return known.weight if known else 1
+
+
+class _Source(NamedTuple):
+    """Lane '' of a queue, or (walked) its other lanes."""
+
+    queue_name: str
+    walked: bool
+
+
+class _Walker:
+    """Goes round the lanes of one queue, claim after claim."""
+
+    def __init__(self, cursor: str) -> None:
+        self._cursor = cursor
+        self._began = cursor
+        self._wrapped = False
+        self._width = 0
+        self.has_passed_all = False
+
+    def begin(self) -> None:
+        """Begin a turn here."""
+        self._began, self._wrapped, self.has_passed_all = self._cursor, False, False
+
+    def next(self, queue_name: str, limit: int) -> Walk:
+        """Return the next walk: a share for each lane, greater where few lanes are known to be open."""
+        share = -(-limit // self._width) if self._width else 1
+        return Walk(queue_name=queue_name, from_lane=self._cursor, per_lane=share)
+
+    def learn(self, walked: Walked) -> None:
+        """Take in how far it went: a turn in which no lane had a job has passed them all."""
+        from_the_start = self._cursor == BEYOND_THE_EMPTY_LANE
+        reached_the_end = walked.cursor is None
+        self._cursor = walked.cursor or BEYOND_THE_EMPTY_LANE
+        self._width = walked.open_lanes if from_the_start and reached_the_end else 0
+        if walked.jobs:
+            self.begin()
+        elif reached_the_end:
+            self.has_passed_all = self._wrapped or from_the_start
+            self._wrapped = True
+        else:
+            self.has_passed_all = self._wrapped and self._cursor > self._began

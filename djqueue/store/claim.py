@@ -119,51 +119,6 @@ with c as materialized (
 {_TAKE}
 """
 
-# From lane to lane by single index descents, at most max_steps of them, until the open lanes seen can fill the batch.
-# A lane is `gate` or `gate:rest`; djqueue_lane has rows for closed or capped lanes and for closed gates. A closed gate
-# is jumped over with all its lanes (';' follows ':'); a closed lane costs one step.
-_GATE = """cross join lateral (
-    select coalesce(bool_and(coalesce(g.closed_until <= clock_timestamp(), true)), true) as open,
-        min(g.max_running) filter (where g.lane = x.lane) as most,
-        coalesce(max(g.lane || ';') filter (where g.closed_until > clock_timestamp() and g.lane <> x.lane), x.lane)
-            as skip
-    from djqueue_lane g where g.queue_name = %(queue)s and g.lane in (x.lane, split_part(x.lane, ':', 1))) o"""
-_FIRST = """(select lane from djqueue_job where queue_name = %(queue)s and state = 'ready' and not suspect
-    and lane >= %(from_lane)s order by lane limit 1) x"""
-_NEXT = """(select (select z.lane from djqueue_job z where z.queue_name = %(queue)s and z.state = 'ready'
-    and not z.suspect and z.lane > l.skip order by z.lane limit 1) as lane) x"""
-CLAIM_STEP = f"""
-with recursive l(lane, skip, n, open, most, took) as (
-    select x.lane, o.skip, 1, o.open, o.most, o.open::int * %(per_lane)s from {_FIRST} {_GATE}
-    union all
-    select x.lane, o.skip, l.n + 1, o.open, o.most, l.took + o.open::int * %(per_lane)s
-    from l cross join lateral {_NEXT} {_GATE}
-    where l.lane is not null and l.n < %(max_steps)s and l.took < %(limit)s),
-c as materialized (
-    select r.t, r.last from l cross join lateral (
-        select {_PICK} from djqueue_job
-        where queue_name = %(queue)s and lane = l.lane and {_CLAIMABLE}
-        order by priority desc, run_at, seq
-        limit case when l.most is null then %(per_lane)s else greatest(0, least(%(per_lane)s, l.most -
-            (select count(*) from (select from djqueue_job b where b.queue_name = %(queue)s and b.lane = l.lane
-                and b.state = 'leased' limit l.most) y))) end
-        for no key update skip locked) r
-    where l.open and l.lane is not null limit %(limit)s),
-{_KEPT},
-m as ({_TAKE})
-select m.*, s.lane from (select lane from l order by n desc limit 1) s left join m on true
-"""
-
-# The open lanes after a given one, without claiming.
-LANES = f"""
-with recursive l(lane, skip, n, open) as (
-    select x.lane, o.skip, 1, o.open from {_FIRST} {_GATE}
-    union all
-    select x.lane, o.skip, l.n + 1, o.open from l cross join lateral {_NEXT} {_GATE}
-    where l.lane is not null and l.n < %(max_steps)s)
-select lane, open from l where lane is not null order by lane
-"""
-
 # The queues that have claimable jobs, by one index descent each.
 QUEUES = """
 with recursive q(queue_name) as (
@@ -194,42 +149,23 @@ def start_claim(alias: str, request: Request, places: Sequence[Place]) -> Cursor
     columns = zip(*places, strict=True)
     queues, lanes, priorities, marks = (list(column) for column in columns)
     extra = {"queues": queues, "lanes": lanes, "priorities": priorities, "marks": marks}
-    return db.execute(alias, CLAIM, _params(request) | extra)
+    return db.execute(alias, CLAIM, params(request) | extra)
 
 
 def start_full_claim(alias: str, request: Request, lanes: Sequence[tuple[str, str]]) -> Cursor:
     """Start the claim that sees everything claimable in these (queue, lane) pairs, in their order."""
     extra = {"queues": [queue for queue, _ in lanes], "lanes": [lane for _, lane in lanes]}
-    return db.execute(alias, CLAIM_FULL, _params(request) | extra)
+    return db.execute(alias, CLAIM_FULL, params(request) | extra)
 
 
 def claimed(cursor: Cursor) -> list[Claimed]:
     """Return what a claim has taken, in the order to start it."""
-    return _in_order(Claimed._make(row) for row in db.fetch(cursor))
-
-
-def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
-    """Claim everything claimable in these queues' open lanes, in the current transaction where there is one."""
-    pairs = [(name, lane) for name in queue_names for lane, is_open in lanes(alias, name, 200) if is_open]
-    extra = {"queues": [name for name, _ in pairs], "lanes": [lane for _, lane in pairs]}
-    return _in_order(Claimed._make(row) for row in db.rows(alias, CLAIM_FULL, _params(request) | extra))
-
-
-def step(
-    alias: str, request: Request, queue_name: str, from_lane: str, *, per_lane: int, max_steps: int = 200
-) -> tuple[list[Claimed], str | None]:
-    """Claim from a queue with many lanes, beginning at `from_lane`; also return the lane to go on from (None: the end
-    was reached, start again at '')."""
-    extra = {"queue": queue_name, "from_lane": from_lane, "per_lane": per_lane, "max_steps": max_steps}
-    found = db.rows(alias, CLAIM_STEP, _params(request) | extra)
-    jobs = _in_order(Claimed._make(row[:-1]) for row in found if row[0] is not None)
-    last = found[0][-1] if found else None
-    return jobs, None if last is None else last + chr(1)
+    return in_order(Claimed._make(row) for row in db.fetch(cursor))
 
 
 def claim_suspect(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
     """Claim one suspect of these queues."""
-    found = db.rows(alias, CLAIM_SUSPECT, _params(request) | {"queues": list(queue_names)})
+    found = db.rows(alias, CLAIM_SUSPECT, params(request) | {"queues": list(queue_names)})
     return [Claimed._make(row) for row in found]
 
 
@@ -243,23 +179,18 @@ def suspect_queues(alias: str) -> list[str]:
     return [row[0] for row in db.rows(alias, SUSPECT_QUEUES)]
 
 
-def lanes(alias: str, queue_name: str, max_steps: int = 2) -> list[tuple[str, bool]]:
-    """Return the first lanes of a queue that hold claimable jobs, each with whether it is open."""
-    params = {"queue": queue_name, "from_lane": "", "max_steps": max_steps}
-    return [(lane, is_open) for lane, is_open in db.rows(alias, LANES, params)]
-
-
 def queues_with_jobs(alias: str) -> list[str]:
     """Return the names of all queues that hold claimable jobs."""
     return [row[0] for row in db.rows(alias, QUEUES)]
 
 
-def _in_order(jobs: Iterable[Claimed]) -> list[Claimed]:
-    """An UPDATE returns rows as they lie in the table."""
+def in_order(jobs: Iterable[Claimed]) -> list[Claimed]:
+    """Return jobs in the order to start them: an UPDATE returns rows as they lie in the table."""
     return sorted(jobs, key=lambda job: (-job.priority, job.run_at, job.seq))
 
 
-def _params(request: Request) -> dict[str, Any]:
+def params(request: Request) -> dict[str, Any]:
+    """Return what every claim is told."""
     return {
         "worker": request.worker_id,
         "limit": request.limit,

@@ -37,7 +37,7 @@ def pages_of(sql: str, extra: dict[str, Any]) -> int:
     """The pages that a claim of ten touches; it is rolled back."""
     with connections[ALIAS].cursor() as cursor:
         cursor.execute("begin")
-        cursor.execute(f"explain (analyze, buffers, format json) {sql}", claim._params(request(10)) | extra)
+        cursor.execute(f"explain (analyze, buffers, format json) {sql}", claim.params(request(10)) | extra)
         found = cursor.fetchone()[0]
         cursor.execute("rollback")
     plan = (json.loads(found) if isinstance(found, str) else found)[0]["Plan"]

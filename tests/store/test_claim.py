@@ -9,8 +9,9 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from djqueue.store import claim, db, finish, lease
+from djqueue.store import claim, db, finish, lease, step
 from djqueue.store.claim import Claimed, Place
+from djqueue.store.step import Walk
 from tests.store.factories import (
     ALIAS,
     YEAR_1,
@@ -191,8 +192,8 @@ def test_a_claim_in_the_callers_transaction_takes_what_its_queues_hold(store: st
     high, low = add_one(queue_name="a"), add_one(queue_name="b", priority=-1)
     add_one(queue_name="c")
 
-    assert ids_of(claim.claim_now(ALIAS, request(9), ["b", "a"])) == [high, low]
-    assert claim.claim_now(ALIAS, request(9), []) == []
+    assert ids_of(step.claim_now(ALIAS, request(9), ["b", "a"])) == [high, low]
+    assert step.claim_now(ALIAS, request(9), []) == []
 
 
 # ------------------------------------------------------------------------------------------------ limits
@@ -210,7 +211,7 @@ def everyday(limit: int, **fields: int) -> list[Claimed]:
 
 
 def stepping(limit: int, **fields: int) -> list[Claimed]:
-    return claim.step(ALIAS, request(limit, **fields), "q", "", per_lane=limit)[0]
+    return step.step(ALIAS, request(limit, **fields), Walk(queue_name="q", per_lane=limit)).jobs
 
 
 forms = pytest.mark.parametrize("form", [full, everyday, stepping])
@@ -312,127 +313,6 @@ def test_queues_with_jobs_are_those_with_claimable_ones(store: str) -> None:
     add(2, queue_name="later", delay_seconds=60)
 
     assert claim.queues_with_jobs(ALIAS) == ["a", "b"]
-
-
-# ------------------------------------------------------------------------------------------------ lanes
-
-
-def close(lane: str, until: str = "infinity", queue: str = "q") -> None:
-    db.rows(
-        ALIAS,
-        "insert into djqueue_lane (queue_name, lane, closed_until) values (%(queue)s, %(lane)s, %(until)s)",
-        {"queue": queue, "lane": lane, "until": until},
-    )
-
-
-def cap(lane: str, most: int) -> None:
-    db.rows(
-        ALIAS,
-        "insert into djqueue_lane (queue_name, lane, max_running) values ('q', %(lane)s, %(most)s)",
-        {"lane": lane, "most": most},
-    )
-
-
-def step(limit: int, from_lane: str = "", per_lane: int = 1, max_steps: int = 200) -> tuple[dict[str, int], str | None]:
-    """Claim by stepping; return how many came of which lane, and the lane to go on from."""
-    jobs, cursor = claim.step(ALIAS, request(limit), "q", from_lane, per_lane=per_lane, max_steps=max_steps)
-    return dict(Counter(job.lane for job in jobs)), cursor
-
-
-def fill(*lanes: str, each: int = 3) -> None:
-    for lane in lanes:
-        add(each, lane=lane)
-
-
-def test_stepping_takes_a_share_of_each_lane_and_goes_on_where_it_stopped(store: str) -> None:
-    fill("", "t0", "t1", "t2", "t3")
-
-    taken, cursor = step(3)
-    assert (taken, cursor) == ({"": 1, "t0": 1, "t1": 1}, "t1\x01")
-    assert step(3, cursor or "") == ({"t2": 1, "t3": 1}, None)
-    assert step(3) == ({"": 1, "t0": 1, "t1": 1}, "t1\x01")
-
-
-def test_a_turn_of_steps_leaves_no_lane_out(store: str) -> None:
-    """Also with lanes that begin alike."""
-    lanes = ["", "a", "a:", "a:b", "ab", "b", "b:1", "c"]
-    fill(*lanes, each=1)
-    seen: Counter[str] = Counter()
-    cursor: str | None = ""
-    while cursor is not None:
-        taken, cursor = step(1, cursor)
-        seen.update(taken)
-
-    assert seen == dict.fromkeys(lanes, 1)
-
-
-def test_a_batch_is_filled_from_few_lanes_when_each_may_give_more(store: str) -> None:
-    fill("a", "b", "c", each=9)
-
-    assert step(7, per_lane=5)[0] == {"a": 5, "b": 2}
-
-
-def test_an_empty_queue_has_no_lane_to_go_on_from(store: str) -> None:
-    assert step(3) == ({}, None)
-    assert step(3, "x") == ({}, None)
-
-
-def test_closed_lanes_are_passed_over(store: str) -> None:
-    fill("a", "b", "c")
-    close("b")
-    close("c", "-infinity")
-    close("a", queue="another")
-
-    assert step(9) == ({"a": 1, "c": 1}, None)
-    assert claim.lanes(ALIAS, "q", 9) == [("a", True), ("b", False), ("c", True)]
-
-
-def test_a_closed_gate_is_jumped_over_with_all_its_lanes_in_one_step(store: str) -> None:
-    fill("a", "g", *(f"g:{n:03}" for n in range(50)), "g:z", "h")
-    close("g")
-
-    assert step(9, max_steps=5) == ({"a": 1, "h": 1}, None)
-    assert step(9, "g:\x01", max_steps=2) == ({"h": 1}, "h\x01")
-
-
-def test_a_gate_closes_its_own_lanes_only(store: str) -> None:
-    fill("g", "g1", "g1:x", "g:x")
-    close("g1")
-
-    assert step(9)[0] == {"g": 1, "g:x": 1}
-
-
-def test_steps_are_bounded_and_the_next_turn_goes_on(store: str) -> None:
-    fill(*(f"c{n}" for n in range(6)), "open")
-    for n in range(6):
-        close(f"c{n}")
-
-    assert step(5, max_steps=4) == ({}, "c3\x01")
-    assert step(5, "c3\x01", max_steps=4) == ({"open": 1}, None)
-
-
-def test_a_capped_lane_gives_only_what_its_cap_leaves(store: str) -> None:
-    fill("a", "b", each=9)
-    cap("a", 3)
-
-    assert step(20, per_lane=2)[0] == {"a": 2, "b": 2}
-    assert step(20, per_lane=9)[0] == {"a": 1, "b": 7}
-    assert step(20, per_lane=9)[0] == {}
-
-
-def test_a_cap_of_none_at_all_claims_nothing(store: str) -> None:
-    fill("a")
-    cap("a", 0)
-
-    assert step(9)[0] == {}
-
-
-def test_the_list_of_lanes_is_as_long_as_asked_for(store: str) -> None:
-    fill("", "a", "b", "c")
-
-    assert claim.lanes(ALIAS, "q") == [("", True), ("a", True)]
-    assert claim.lanes(ALIAS, "q", 3) == [("", True), ("a", True), ("b", True)]
-    assert claim.lanes(ALIAS, "none") == []
 
 
 # ------------------------------------------------------------------------------------------------ races

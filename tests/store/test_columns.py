@@ -105,7 +105,7 @@ def prepare(sql: str) -> None:
 
 def test_all_files_of_the_store_are_looked_at() -> None:
     assert len(STATEMENTS) > 50
-    assert {"enqueue.ENQUEUE", "claim.CLAIM_STEP", "finish.FAIL", "recover.PROMOTE"} <= set(STATEMENTS)
+    assert {"enqueue.ENQUEUE", "step.CLAIM_STEP", "finish.FAIL", "recover.PROMOTE"} <= set(STATEMENTS)
 
 
 @by_statement

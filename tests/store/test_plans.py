@@ -12,7 +12,7 @@ import pytest
 from django.db import connection, transaction
 from pytest_django.plugin import DjangoDbBlocker
 
-from djqueue.store import claim, db, enqueue, finish, lease, operate, recover, results, workers
+from djqueue.store import claim, db, enqueue, finish, lease, operate, recover, results, step, workers
 from djqueue.store.claim import Place
 from tests.live import Template, live_copy
 from tests.store.factories import ALIAS, NO_PARTITIONS, PARTITION_FOR_ALL, failure, load, new_job, request
@@ -148,7 +148,7 @@ def some_ids(where: str, table: str = "djqueue_job") -> list[Any]:
 
 
 def claim_params(**extra: Any) -> dict[str, Any]:
-    return claim._params(request(10)) | extra
+    return claim.params(request(10)) | extra
 
 
 def ack_params() -> dict[str, Any]:
@@ -186,11 +186,12 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
     ),
     "full claim": (claim.CLAIM_FULL, lambda: claim_params(queues=["q", "none"], lanes=["", ""]), {CLAIM_INDEX}),
     "step": (
-        claim.CLAIM_STEP,
+        step.CLAIM_STEP,
         lambda: claim_params(queue="lanes", from_lane="", per_lane=1, max_steps=200),
         {CLAIM_INDEX, LEASED},
     ),
-    "lanes": (claim.LANES, lambda: {"queue": "lanes", "from_lane": "", "max_steps": 2}, {CLAIM_INDEX}),
+    "lanes": (step.LANES, lambda: {"queue": "lanes", "from_lane": "", "max_steps": 2, "per_lane": 1}, {CLAIM_INDEX}),
+    "laned": (step.LANED, lambda: {"queues": ["lanes", "q"]}, {CLAIM_INDEX}),
     "queues": (claim.QUEUES, dict, {CLAIM_INDEX}),
     "suspects": (claim.CLAIM_SUSPECT, lambda: claim_params(queues=["q", "lanes"]), {SUSPECT}),
     "suspects wait": (claim.SUSPECTS_WAIT, dict, {SUSPECT}),
@@ -255,7 +256,7 @@ def test_no_statement_looks_so_dear_that_the_server_compiles_it(name: str) -> No
     assert explained_generic(sql, params())["Total Cost"] < 100_000
 
 
-@pytest.mark.parametrize("statement", [claim.CLAIM, claim.CLAIM_FULL, claim.CLAIM_STEP, claim.CLAIM_SUSPECT])
+@pytest.mark.parametrize("statement", [claim.CLAIM, claim.CLAIM_FULL, step.CLAIM_STEP, claim.CLAIM_SUSPECT])
 def test_a_claim_updates_by_the_places_of_the_rows_it_locked(statement: str) -> None:
     params = claim_params(
         queues=["q"], lanes=[""], priorities=[2], marks=[0.0], queue="q", from_lane="", per_lane=1, max_steps=9
@@ -287,8 +288,8 @@ def stepping(queue: str, from_lane: str = "", per_lane: int = 1) -> dict[str, An
         (claim.CLAIM, lambda: everyday("q", priority=1), 250),
         (claim.CLAIM_FULL, lambda: claim_params(queues=["none", "q"], lanes=["", ""]), 250),
         (claim.CLAIM_FULL, lambda: claim_params(queues=["lanes"], lanes=["l77"]), 250),
-        (claim.CLAIM_STEP, lambda: stepping("lanes"), 500),
-        (claim.CLAIM_STEP, lambda: stepping("lanes", "l400", per_lane=10), 350),
+        (step.CLAIM_STEP, lambda: stepping("lanes"), 500),
+        (step.CLAIM_STEP, lambda: stepping("lanes", "l400", per_lane=10), 350),
     ],
     ids=["everyday", "full", "one lane of many", "10 lanes", "one lane by stepping"],
 )
@@ -302,7 +303,7 @@ def test_a_claim_of_ten_touches_few_pages_however_many_jobs_there_are(sql: str, 
 @pytest.mark.parametrize(
     ("sql", "params"),
     [
-        (claim.CLAIM_STEP, lambda: stepping("gated", per_lane=1)),
+        (step.CLAIM_STEP, lambda: stepping("gated", per_lane=1)),
         (claim.CLAIM_FULL, lambda: claim_params(queues=["gated"] * 10, lanes=[f"z{n}" for n in range(1, 11)])),
     ],
     ids=["step", "full"],
