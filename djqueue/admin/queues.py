@@ -30,7 +30,7 @@ class QueueForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Queue
-        fields = ("name", "weight", "paused_until", "paused_reason", "history_days")
+        fields = ("name", "weight", "target_seconds", "paused_until", "paused_reason", "history_days")
         widgets = {"name": AdminTextInputWidget(), "paused_reason": AdminTextInputWidget()}
         help_texts = {
             "paused_until": "No job of this queue is claimed before. Empty: not paused.",
@@ -64,7 +64,7 @@ class QueueAdmin(PlainAdmin):
     ordering = ("name",)
     actions = ("pause_for_an_hour", "resume")
     fieldsets = (
-        (None, {"fields": ("name", "weight", "history_days")}),
+        (None, {"fields": ("name", "weight", "target_seconds", "history_days")}),
         ("Pause", {"fields": (*PAUSE_FIELDS, "paused_by")}),
         ("Figures", {"fields": ("counted", ("ready", "scheduled", "parked", "leased"), "oldest_ready")}),
     )
@@ -100,7 +100,9 @@ class QueueAdmin(PlainAdmin):
         """What the queue and the leader write, and what the user may not change."""
         if obj is None:
             return []
-        writable: set[str] = {"weight", "history_days"} if self.has_change_permission(request, obj) else set()
+        writable: set[str] = (
+            {"weight", "target_seconds", "history_days"} if self.has_change_permission(request, obj) else set()
+        )
         if self._may_pause(request, obj):
             writable.update(PAUSE_FIELDS)
         return [name for name in flatten_fieldsets(self.get_fieldsets(request, obj)) if name not in writable]

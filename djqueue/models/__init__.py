@@ -5,12 +5,13 @@ The queue itself never goes through these classes: the store speaks SQL to the s
 
 from djqueue.models.cron import CronEntry, CronFire, CronMemory
 from djqueue.models.ended import DeadLetter, History, HistoryOverflow
-from djqueue.models.fleet import Leader, Stat, Worker
+from djqueue.models.fleet import CodeVersion, Leader, Stat, Worker
 from djqueue.models.job import Job, KeyBlock, Wake
 from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
 from djqueue.models.queue import Lane, Pause, Queue
 
 __all__ = [
+    "CodeVersion",
     "CronEntry",
     "CronFire",
     "CronMemory",

@@ -23,14 +23,34 @@ class Worker(models.Model):
     queues = ListField(db_default=[])
     task_names = ListField(db_default=[])
     tasks_hash = models.TextField(db_default="")
+    memory_bytes = models.BigIntegerField(null=True)
+    """What its process has in memory, as of the last heartbeat; NULL where the system does not tell."""
+    jobs_per_minute = models.FloatField(null=True)
+    """Jobs that it has ended, over the last minute or so."""
+    ordered = models.TextField(db_default="", default="")
+    """`restart`: end after what runs, another takes its place; `stop`: the whole supervisor does, as after SIGTERM."""
+    ordered_by = models.TextField(db_default="", default="")
 
     class Meta:
         db_table = "djqueue_worker"
         required_db_vendor = "postgresql"
         default_permissions = ("view",)
+        permissions = [("order_worker", "Can ask workers to stop or to restart")]
 
     def __str__(self) -> str:
         return str(self.id)
+
+
+class CodeVersion(models.Model):
+    """A version of the code that workers ran, and when one was seen first: the deploys, as marks in charts."""
+
+    version = key_field(primary_key=True)
+    first_seen_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        db_table = "djqueue_code_version"
+        required_db_vendor = "postgresql"
+        default_permissions = ()
 
 
 class Leader(models.Model):
@@ -58,6 +78,8 @@ class Stat(models.Model):
     count = models.BigIntegerField(db_default=0)
     seconds = models.FloatField(db_default=0)
     histogram = ListField(element="bigint", db_default=[])
+    wait_histogram = ListField(element="bigint", db_default=[])
+    """How long the attempts waited between `run_at` and their start, in the same buckets."""
 
     class Meta:
         db_table = "djqueue_stat"

@@ -20,6 +20,12 @@ class Queue(models.Model):
     paused_until = models.DateTimeField(null=True, blank=True, help_text="No job of this queue is claimed before.")
     paused_reason = models.TextField(blank=True, default="", db_default="")
     paused_by = models.TextField(blank=True, default="", db_default="")
+    target_seconds = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.1), MaxValueValidator(31_536_000)],
+        help_text="The queue is late when its oldest ready job has waited longer. Empty: 300 seconds.",
+    )
     history_days = models.PositiveSmallIntegerField(null=True, blank=True)
     ageing_seconds = models.FloatField(
         null=True,

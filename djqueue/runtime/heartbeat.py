@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 
 from djqueue.runtime.plan import Plan
+from djqueue.runtime.presence import Presence
 from djqueue.runtime.slot_table import (
     BEAT,
     PROGRESS,
@@ -26,7 +27,7 @@ from djqueue.runtime.slot_table import (
     SlotTable,
     now_ns,
 )
-from djqueue.store import lease, workers
+from djqueue.store import lease
 
 log = logging.getLogger("djqueue")
 
@@ -44,6 +45,7 @@ class Heartbeat:
         self._alias = plan.alias
         self._table = table
         self._wake_parent = wake_parent
+        self._presence = Presence(plan.alias, table)
         self._ticked_at = time.monotonic()
         self._was_late = False
 
@@ -54,7 +56,7 @@ class Heartbeat:
         held = [(page, record) for page, _ in pages for record in self._deserving(page)]
         if held:
             self._extend(held)
-        workers.seen(self._alias, [worker_id for _, worker_id in pages])
+        self._presence.tell()
         return self._plan.options.beat_seconds
 
     def _note_gap(self) -> None:

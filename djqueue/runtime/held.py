@@ -31,6 +31,7 @@ class Held:
         "lease",
         "outcome",
         "page",
+        "taken",
         "task",
     )
 
@@ -40,6 +41,7 @@ class Held:
         self.page = page
         self.index = index
         self.lease = Lease(job.id, job.lease_token)
+        self.taken = time.monotonic()
         self.began = 0.0
         self.ended = 0.0
         self.expires = None if job.expires_in is None else time.monotonic() + job.expires_in
@@ -50,6 +52,12 @@ class Held:
         self.is_async = inspect.iscoroutinefunction(self.task.func) and not self.task.atomic
         self.forced = ""
         """Why an exception was sent into the handler: `timeout` or `cancel`."""
+
+    @property
+    def waited_seconds(self) -> float:
+        """Seconds from the moment when the job could have run to its start: by the database's clock up to the claim,
+        of which the token tells, and by this process's own from then on."""
+        return max(0.0, self.job.lease_token / 1e6 - self.job.run_at + self.began - self.taken)
 
     @property
     def is_revoked(self) -> bool:

@@ -2,6 +2,7 @@
 
 import time
 
+from djqueue.policy.histogram import BUCKETS, bucket
 from djqueue.runtime.held import Held
 from djqueue.store import stats
 
@@ -9,12 +10,13 @@ FLUSH_SECONDS = 5.0
 
 
 class _Count:
-    __slots__ = ("count", "histogram", "seconds")
+    __slots__ = ("count", "histogram", "seconds", "waits")
 
     def __init__(self) -> None:
         self.count = 0
         self.seconds = 0.0
-        self.histogram = [0] * stats.BUCKETS
+        self.histogram = [0] * BUCKETS
+        self.waits = [0] * BUCKETS
 
 
 class Tally:
@@ -34,7 +36,8 @@ class Tally:
         seconds = max(0.0, held.ended - held.began)
         count.count += 1
         count.seconds += seconds
-        count.histogram[stats.bucket(seconds)] += 1
+        count.histogram[bucket(seconds)] += 1
+        count.waits[bucket(held.waited_seconds)] += 1
 
     def flush_sometimes(self) -> None:
         """Write the counts when some seconds have passed since the last time."""
@@ -58,4 +61,5 @@ def _stat(queue_name: str, task_name: str, outcome: str, count: _Count) -> stats
         count=count.count,
         seconds=count.seconds,
         histogram=count.histogram,
+        wait_histogram=count.waits,
     )

@@ -4,14 +4,12 @@ Invariant: statistics never make a job wait: they are written in the order of th
 deadlock, and a queue row that somebody is editing is passed over.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from djqueue.policy.histogram import BUCKETS
 from djqueue.store import db
 
-BUCKETS = 24
-FIRST_BUCKET_SECONDS = 0.001
 PRUNE_BATCH = 5_000
 
 
@@ -26,21 +24,25 @@ class Stat:
     seconds: float
     """The sum of their durations."""
     histogram: Sequence[int]
-    """How many fell into each bucket, see `bucket`; `BUCKETS` numbers."""
+    """How many fell into each bucket of `policy.histogram`; `BUCKETS` numbers."""
+    wait_histogram: Sequence[int] = (0,) * BUCKETS
+    """The same of the time from `run_at` to the start."""
 
 
 # The minute is the database's. Two workers that report the same keys take the rows in the same order.
 RECORD = """
-insert into djqueue_stat as s (minute, queue_name, task_name, outcome, count, seconds, histogram)
+insert into djqueue_stat as s (minute, queue_name, task_name, outcome, count, seconds, histogram, wait_histogram)
 select date_trunc('minute', statement_timestamp()), x.queue_name, x.task_name, x.outcome, x.count, x.seconds,
-    x.histogram::bigint[]
+    x.histogram::bigint[], x.waits::bigint[]
 from unnest(%(queues)s::text[], %(tasks)s::text[], %(outcomes)s::text[], %(counts)s::bigint[], %(seconds)s::float8[],
-    %(histograms)s::text[]) x(queue_name, task_name, outcome, count, seconds, histogram)
+    %(histograms)s::text[], %(waits)s::text[]) x(queue_name, task_name, outcome, count, seconds, histogram, waits)
 order by x.queue_name collate "C", x.task_name collate "C", x.outcome collate "C"
 on conflict (minute, queue_name, task_name, outcome) do update set count = s.count + excluded.count,
     seconds = s.seconds + excluded.seconds,
     histogram = array(select coalesce(h.old, 0) + coalesce(h.new, 0)
-        from unnest(s.histogram, excluded.histogram) with ordinality h(old, new, n) order by h.n)
+        from unnest(s.histogram, excluded.histogram) with ordinality h(old, new, n) order by h.n),
+    wait_histogram = array(select coalesce(h.old, 0) + coalesce(h.new, 0)
+        from unnest(s.wait_histogram, excluded.wait_histogram) with ordinality h(old, new, n) order by h.n)
 """
 
 PRUNE_STATS = f"""
@@ -76,14 +78,6 @@ where q.name = free.name
 """
 
 
-def bucket(seconds: float) -> int:
-    """Return the histogram bucket of a duration: 0 up to a millisecond, each next one up to twice as long, and the last
-    for whatever is longer (over 70 minutes)."""
-    if seconds <= FIRST_BUCKET_SECONDS:
-        return 0
-    return min(BUCKETS - 1, math.ceil(math.log2(seconds / FIRST_BUCKET_SECONDS)))
-
-
 def record(alias: str, rows: Sequence[Stat]) -> None:
     """Add what ended to the current minute, in one statement."""
     merged = list(_merged(rows).values())
@@ -98,6 +92,7 @@ def record(alias: str, rows: Sequence[Stat]) -> None:
                 "counts": [row.count for row in merged],
                 "seconds": [row.seconds for row in merged],
                 "histograms": [_array(row.histogram) for row in merged],
+                "waits": [_array(row.wait_histogram) for row in merged],
             },
         )
 
@@ -129,6 +124,7 @@ def _sum(one: Stat, other: Stat) -> Stat:
         count=one.count + other.count,
         seconds=one.seconds + other.seconds,
         histogram=[a + b for a, b in zip(one.histogram, other.histogram, strict=True)],
+        wait_histogram=[a + b for a, b in zip(one.wait_histogram, other.wait_histogram, strict=True)],
     )
 
 

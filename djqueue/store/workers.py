@@ -5,6 +5,7 @@ Information only: recovery never depends on these rows.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from djqueue.store import db
 
@@ -33,7 +34,30 @@ class QueueSettings:
     paused: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """That a worker lives, and what it is like."""
+
+    id: str
+    memory_bytes: int | None = None
+    jobs_per_minute: float | None = None
+
+
+class Order(StrEnum):
+    """What people ask of a worker."""
+
+    NONE = ""
+    RESTART = "restart"
+    """End after what runs; the supervisor starts another."""
+    STOP = "stop"
+    """Its whole supervisor ends as after SIGTERM; whoever runs it may start it again."""
+
+
+# The first worker of a version tells when that version was deployed.
 REGISTER = """
+with told as (
+    insert into djqueue_code_version (version, first_seen_at) values (left(%(version)s, 200), clock_timestamp())
+    on conflict (version) do nothing)
 insert into djqueue_worker (id, supervisor_id, host, pid, version, slots, queues, task_names, tasks_hash, wants_news,
     seen_at)
 values (%(id)s, %(supervisor_id)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(queues)s, %(task_names)s,
@@ -41,8 +65,18 @@ values (%(id)s, %(supervisor_id)s, %(host)s, %(pid)s, %(version)s, %(slots)s, %(
 on conflict (id) do update set seen_at = clock_timestamp(), wants_news = true, stopping = false
 """
 SEEN = """
-update djqueue_worker set seen_at = clock_timestamp()
-where id in (select id from djqueue_worker where id = any(%(ids)s::text[]) for no key update skip locked) returning id
+with free as materialized (
+    select id from djqueue_worker where id = any(%(ids)s::text[]) for no key update skip locked)
+update djqueue_worker w set seen_at = clock_timestamp(), memory_bytes = x.memory, jobs_per_minute = x.rate
+from free join unnest(%(ids)s::text[], %(memory)s::bigint[], %(rates)s::float8[]) x(id, memory, rate) on x.id = free.id
+where w.id = free.id returning w.id, w.ordered
+"""
+# An order that stands is not changed to a weaker one: who is to stop does not restart.
+ORDER = """
+with f as materialized (
+    select id from djqueue_worker where id = any(%(ids)s::text[]) order by id for no key update)
+update djqueue_worker w set ordered = %(ordered)s, ordered_by = %(by)s
+from f where w.id = f.id and w.ordered not in (%(ordered)s, 'stop') returning w.id
 """
 WANTS_NEWS = "update djqueue_worker set wants_news = %(wants)s, seen_at = clock_timestamp() where id = %(id)s"
 STOPPING = "update djqueue_worker set stopping = true, wants_news = false where id = %(id)s"
@@ -92,9 +126,19 @@ def register(alias: str, info: WorkerInfo) -> None:
     )
 
 
-def seen(alias: str, ids: Sequence[str]) -> list[str]:
-    """Say that workers live; return those whose rows exist."""
-    return [row[0] for row in db.rows(alias, SEEN, {"ids": list(ids)})]
+def seen(alias: str, those: Sequence[Presence]) -> dict[str, Order]:
+    """Say that workers live; return those whose rows exist, each with what is asked of it."""
+    params = {
+        "ids": [each.id for each in those],
+        "memory": [each.memory_bytes for each in those],
+        "rates": [each.jobs_per_minute for each in those],
+    }
+    return {id_: Order(ordered) for id_, ordered in db.rows(alias, SEEN, params)}
+
+
+def order(alias: str, ids: Sequence[str], ordered: Order, *, by: str = "") -> set[str]:
+    """Ask workers for something; their supervisors obey with the next heartbeat. Return those asked by this call."""
+    return {row[0] for row in db.rows(alias, ORDER, {"ids": sorted(set(ids)), "ordered": str(ordered), "by": by})}
 
 
 def wants_news(alias: str, worker_id: str, wants: bool) -> None:

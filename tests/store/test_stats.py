@@ -2,11 +2,13 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
 from django.db import connections, transaction
 
+from djqueue.policy.histogram import BUCKETS, bucket
 from djqueue.policy.ids import uuid7
 from djqueue.store import db, enqueue, stats
 from tests.helpers import eventually, raw_connection
@@ -15,8 +17,8 @@ pytestmark = pytest.mark.usefixtures("live_database")
 
 
 def stat(task: str = "noop", count: int = 1, seconds: float = 0.5, queue: str = "default") -> stats.Stat:
-    histogram = [0] * stats.BUCKETS
-    histogram[stats.bucket(seconds)] = count
+    histogram = [0] * BUCKETS
+    histogram[bucket(seconds)] = count
     return stats.Stat(
         queue_name=queue, task_name=task, outcome="succeeded", count=count, seconds=seconds, histogram=histogram
     )
@@ -51,19 +53,29 @@ def summary(queue: str) -> tuple[int, int, int, int, bool, bool]:
     return found[0]  # type: ignore[return-value]
 
 
-def test_buckets_double_and_the_last_takes_the_rest() -> None:
-    assert [stats.bucket(seconds) for seconds in (0, 0.001, 0.0011, 0.002, 0.0021, 1.0)] == [0, 0, 1, 1, 2, 10]
-    assert stats.bucket(3_600) == 22
-    assert stats.bucket(1e9) == stats.BUCKETS - 1
-
-
 def test_reports_of_one_key_add_up() -> None:
     stats.record("default", [stat(count=2, seconds=0.5), stat(count=1, seconds=3)])
     stats.record("default", [stat(count=4, seconds=0.5)])
 
     count, seconds, histogram = recorded()["default", "noop"]
-    assert (count, seconds, sum(histogram), len(histogram)) == (7, 4.0, 7, stats.BUCKETS)
-    assert histogram[stats.bucket(0.5)] == 6
+    assert (count, seconds, sum(histogram), len(histogram)) == (7, 4.0, 7, BUCKETS)
+    assert histogram[bucket(0.5)] == 6
+
+
+def test_waits_add_up_beside_rows_of_older_workers() -> None:
+    db.rows(
+        "default",
+        "insert into djqueue_stat (minute, queue_name, task_name, outcome, count, seconds, histogram) values "
+        "(date_trunc('minute', now()), 'default', 'noop', 'succeeded', 1, 1, '{1}')",
+    )
+    waits = [0] * BUCKETS
+    waits[3] = 2
+
+    for _ in range(2):
+        stats.record("default", [replace(stat(), wait_histogram=waits)])
+
+    found = db.rows("default", "select wait_histogram[4]::int from djqueue_stat order by minute")
+    assert sum(number or 0 for (number,) in found) == 4
 
 
 def test_a_histogram_of_another_length_is_added_all_the_same() -> None:

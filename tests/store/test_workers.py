@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from djqueue.store import db, workers
-from djqueue.store.workers import QueueSettings, WorkerInfo
+from djqueue.store.workers import Order, Presence, QueueSettings, WorkerInfo
 from tests.store.factories import ALIAS, add_one, bend, take_one
 
 
@@ -65,8 +65,33 @@ def test_workers_that_say_they_live_are_told_whose_rows_exist(store: str) -> Non
     register("w1")
     grow_old("w1")
 
-    assert workers.seen(ALIAS, ["w1", "pruned"]) == ["w1"]
-    assert worker("w1", IS_FRESH) == (True,)
+    alive = [Presence(id="w1", memory_bytes=2**33, jobs_per_minute=7.5), Presence(id="pruned")]
+    assert workers.seen(ALIAS, alive) == {"w1": Order.NONE}
+    assert worker("w1", f"{IS_FRESH}, memory_bytes, jobs_per_minute") == (True, 2**33, 7.5)
+
+
+def test_an_order_reaches_the_worker_with_its_next_sign_of_life_and_stop_outweighs_restart(store: str) -> None:
+    register("w1")
+    register("w2")
+
+    assert workers.order(ALIAS, ["w1", "gone"], Order.STOP, by="ada") == {"w1"}
+    assert workers.order(ALIAS, ["w1", "w2"], Order.RESTART, by="bob") == {"w2"}
+
+    register("w1")  # a worker that connects again is still asked to stop
+    asked = workers.seen(ALIAS, [Presence(id="w1"), Presence(id="w2")])
+    assert asked == {"w1": Order.STOP, "w2": Order.RESTART}
+    assert worker("w1", "ordered_by") == ("ada",)
+
+
+def test_a_version_is_remembered_from_its_first_worker_on(store: str) -> None:
+    register("w1", version="2026.1")
+    [(first,)] = db.rows(ALIAS, "select first_seen_at from djqueue_code_version where version = '2026.1'")
+
+    register("w2", version="2026.1")
+    register("w3", version="x" * 10_000)
+
+    assert db.rows(ALIAS, "select first_seen_at from djqueue_code_version where version = '2026.1'") == [(first,)]
+    assert worker("w3", "length(version)") == (10_000,)
 
 
 def test_a_worker_says_whether_it_wants_news(store: str) -> None:
