@@ -9,7 +9,7 @@ import djqueue.models.fields
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("djqueue", "0003_letters"),
+        ("djqueue", "0004_queues"),
     ]
 
     operations = [
