@@ -3,6 +3,7 @@
 The queue itself never goes through these classes: the store speaks SQL to the same tables, and a test compares the two.
 """
 
+from djqueue.models.circuit import Circuit, RetryBudget
 from djqueue.models.cron import CronEntry, CronFire, CronMemory
 from djqueue.models.ended import DeadLetter, History, HistoryOverflow
 from djqueue.models.fleet import CodeVersion, Leader, Stat, Worker
@@ -11,6 +12,7 @@ from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
 from djqueue.models.queue import Lane, Pause, Queue
 
 __all__ = [
+    "Circuit",
     "CodeVersion",
     "CronEntry",
     "CronFire",
@@ -28,6 +30,7 @@ __all__ = [
     "Queue",
     "Replay",
     "ReplayJob",
+    "RetryBudget",
     "Stat",
     "Wake",
     "Worker",
