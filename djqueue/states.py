@@ -7,7 +7,8 @@ This is the whole state machine; the SQL, the CHECK constraints and the admin fo
         ├─► ready   └─retry/snooze─┼──────────────┤──fail───► dead        (dead letter) ─requeue─► ready
         └─► parked ─let out────────┴──── release ─┘                        └─discard─► cancelled
 
-The live table holds unfinished jobs only; what has ended leaves it in the statement that ends it.
+People may put a ready job off (ready ─► scheduled). The live table holds unfinished jobs only; what has ended leaves it
+in the statement that ends it.
 """
 
 from enum import StrEnum
@@ -36,7 +37,7 @@ LIVE = (State.READY, State.SCHEDULED, State.PARKED, State.LEASED)
 FINISHED = (State.SUCCEEDED, State.CANCELLED, State.DEAD)
 
 TRANSITIONS: dict[State, frozenset[State]] = {
-    State.READY: frozenset({State.LEASED, State.PARKED, State.CANCELLED}),
+    State.READY: frozenset({State.LEASED, State.PARKED, State.SCHEDULED, State.CANCELLED}),
     State.SCHEDULED: frozenset({State.READY, State.CANCELLED}),
     State.PARKED: frozenset({State.READY, State.SCHEDULED, State.CANCELLED}),
     State.LEASED: frozenset({State.READY, State.SCHEDULED, State.PARKED, State.SUCCEEDED, State.CANCELLED, State.DEAD}),

@@ -3,6 +3,7 @@
 The queue itself never goes through these classes: the store speaks SQL to the same tables, and a test compares the two.
 """
 
+from djqueue.models.bulk import BulkAct
 from djqueue.models.circuit import Circuit, RetryBudget
 from djqueue.models.cron import CronEntry, CronFire, CronMemory
 from djqueue.models.ended import DeadLetter, History, HistoryOverflow
@@ -12,6 +13,7 @@ from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
 from djqueue.models.queue import Lane, Pause, Queue
 
 __all__ = [
+    "BulkAct",
     "Circuit",
     "CodeVersion",
     "CronEntry",

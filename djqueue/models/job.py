@@ -62,6 +62,8 @@ class Job(models.Model):
             ("view_payload", "Can see arguments, results and tracebacks"),
             ("retry_job", "Can retry scheduled jobs now"),
             ("cancel_job", "Can cancel jobs"),
+            ("edit_job", "Can change queue, priority and time of waiting jobs"),
+            ("duplicate_job", "Can enqueue copies of jobs with other arguments"),
         ]
         constraints = [
             models.CheckConstraint(name="djqueue_job_state", condition=Q(state__in=[str(s) for s in LIVE])),

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from djqueue.conf import Options
 from djqueue.runtime.leader import LeaderDuty
-from djqueue.store import cron, faults, history, letters, retention, stats
+from djqueue.store import bulk, cron, faults, history, letters, retention, stats
 from djqueue.store.vacuum import Vacuumed, vacuum_if_needed
 
 log = logging.getLogger("djqueue")
@@ -26,6 +26,7 @@ SUMMARY_SHARE = 20
 """A summary may take a twentieth of the time: the longer it took, the later comes the next."""
 
 VACUUM_SECONDS = 15.0
+BULK_ACT_DAYS = 90
 
 
 class Careful:
@@ -74,6 +75,7 @@ class PrunerDuty:
             ("old fires", lambda: cron.prune_fires(self._alias) >= cron.PRUNE_BATCH),
             ("old statistics", lambda: stats.prune_stats(self._alias) >= stats.PRUNE_BATCH),
             ("old dead letters", self._prune_letters),
+            ("old bulk acts", lambda: bulk.prune(self._alias, BULK_ACT_DAYS) < 0),
             ("gone workers", lambda: retention.delete_gone_workers(self._alias) < 0),
         ]
         more = [self._careful.run(name, step) for name, step in steps if self._leader.leads]

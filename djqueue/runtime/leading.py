@@ -1,9 +1,11 @@
 """What every keeper does as a candidate for leadership: the duties of the leader, grouped by thread and connection.
 
 Leases are renewed beside cron and pauses, which are quick; pruning and counting, which may take a second, and VACUUM,
-which may take many, have threads of their own; so do deaths and replays, which wait for locks that people may hold.
+which may take many, have threads of their own; so do deaths, replays and bulk acts, which wait for locks that people
+may hold.
 """
 
+from djqueue.runtime.bulking import BulkDuty
 from djqueue.runtime.cron import CronDuty
 from djqueue.runtime.cron_code import CronCode
 from djqueue.runtime.cron_jobs import CronJobs
@@ -23,7 +25,7 @@ def routines(plan: Plan) -> list[tuple[str, list[Duty]]]:
     return [
         ("leading", [house, *_cron(plan), PausesDuty(alias, house)]),
         ("housekeeping", [PrunerDuty(alias, plan.options, house), SummaryDuty(alias, house)]),
-        ("letters", [DeathsDuty(alias, plan.options, house), ReplayDuty(alias, house)]),
+        ("letters", [DeathsDuty(alias, plan.options, house), ReplayDuty(alias, house), BulkDuty(alias, house)]),
         ("vacuum", [VacuumDuty(alias, house)]),
     ]
 

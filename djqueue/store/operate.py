@@ -118,6 +118,8 @@ told as (select pg_notify('djqueue', queue_name) from made group by queue_name)
 select id, (select count(*) from told) from made
 """
 
+STATES = "select id, state from djqueue_job where id = any(%(ids)s::uuid[])"
+
 # Pausing needs no row to exist before. Workers that wait are told with an empty name: settings have changed.
 PAUSE = """
 with said as (
@@ -162,6 +164,11 @@ def requeue(alias: str, ids: Sequence[UUID]) -> Requeued:
 def retry_now(alias: str, ids: Sequence[UUID]) -> list[UUID]:
     """Make scheduled jobs claimable at once; return those that were."""
     return [row[0] for row in db.rows(alias, RETRY_NOW, {"ids": sorted(set(ids))})]
+
+
+def states(alias: str, ids: Sequence[UUID]) -> dict[UUID, State]:
+    """Return in which state unfinished jobs are; ids of others are left out."""
+    return {id_: State(state) for id_, state in db.rows(alias, STATES, {"ids": list(ids)})}
 
 
 def pause(alias: str, queue_name: str, until: datetime | None, *, reason: str = "", by: str = "") -> None:

@@ -17,9 +17,22 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from djqueue import states
 from djqueue.states import FINISHED, LIVE, TRANSITIONS, State
-from djqueue.store import claim, db, expire, lease, letters, operate, recover
+from djqueue.store import change, claim, db, expire, lease, letters, operate, recover
 from tests.live import Template, live_copy
-from tests.store.factories import ALIAS, PARTITION_FOR_ALL, ack, add_one, bend, fail, lease_of, request, row, take
+from tests.store.factories import (
+    ALIAS,
+    PARTITION_FOR_ALL,
+    YEAR_1,
+    YEAR_9999,
+    ack,
+    add_one,
+    bend,
+    fail,
+    lease_of,
+    request,
+    row,
+    take,
+)
 
 # ------------------------------------------------------------------------------------------------ the machine itself
 
@@ -66,9 +79,11 @@ STEPS: dict[tuple[State, State], list[Step]] = {
         lambda id_: operate.cancel(ALIAS, [id_]),
         lambda id_: (expired(), expire.end_overdue(ALIAS)),
     ],
+    (State.READY, State.SCHEDULED): [lambda id_: change.reschedule(ALIAS, [id_], YEAR_9999)],
     (State.SCHEDULED, State.READY): [
         lambda id_: (bend("run_at = '2020-01-01'"), recover.promote(ALIAS)),
         lambda id_: operate.retry_now(ALIAS, [id_]),
+        lambda id_: change.reschedule(ALIAS, [id_], YEAR_1),
     ],
     (State.SCHEDULED, State.CANCELLED): [lambda id_: operate.cancel(ALIAS, [id_])],
     (State.PARKED, State.READY): [lambda id_: recover.bring_back(ALIAS, ["task:t"])],
