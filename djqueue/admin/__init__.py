@@ -4,6 +4,7 @@ Django's admin discovers this package by its name. Lists never count a whole tab
 action goes through the store, which guards it by the state that the row has at that moment.
 """
 
+from djqueue.admin.bulk import BulkActAdmin
 from djqueue.admin.cron import CronEntryAdmin, CronFireAdmin
 from djqueue.admin.ended import DeadLetterAdmin, HistoryAdmin
 from djqueue.admin.fleet import WorkerAdmin
@@ -13,6 +14,7 @@ from djqueue.admin.queues import QueueAdmin
 from djqueue.admin.replays import ReplayAdmin
 
 __all__ = [
+    "BulkActAdmin",
     "CronEntryAdmin",
     "CronFireAdmin",
     "DeadLetterAdmin",

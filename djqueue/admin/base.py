@@ -46,7 +46,7 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     change_form_template = "djqueue/admin/object.html"
 
     class Media:
-        css = {"all": ["djqueue/look.css", "djqueue/admin.css"]}
+        css = {"all": ["djqueue/look.css", "djqueue/admin.css", "djqueue/jobs.css"]}
         js = ["djqueue/live.js"]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:

@@ -1,21 +1,25 @@
-"""Unfinished jobs: look at them, start a waiting one early, cancel."""
+"""Jobs: the list of all of them, and the page of an unfinished one, to start a waiting one early or cancel."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 from django.contrib import admin
+from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.urls import path, reverse
 
-from djqueue.admin import actions, show
+from djqueue.admin import actions, bulk, fragments, joblist, show, source
 from djqueue.admin.actions import GONE, Answer
 from djqueue.admin.filters import QueueFilter, StateFilter, TaskFilter
 from djqueue.admin.jobpages import JobPage
 from djqueue.admin.payload import errors_field, payload_field
 from djqueue.models import Job
+from djqueue.policy.search import Tab
 from djqueue.states import State
-from djqueue.store import operate
+from djqueue.store import operate, search
 from djqueue.store.operate import CancelAnswer
 
 RETRIED = Answer("will start as soon as a worker is free", changed=True)
@@ -79,6 +83,54 @@ class JobAdmin(JobPage):
     def alone(self, job: Job) -> str:
         """Whether it was there when a process was lost, and so runs alone until it ends in an ordinary way."""
         return "yes, it is a suspect" if job.suspect else "no"
+
+    def get_urls(self) -> list[Any]:
+        """Add the page that asks before many jobs are changed."""
+        confirm = path("act/", self.admin_site.admin_view(self.bulk_view), name="djqueue_job_bulk")
+        return [confirm, *super().get_urls()]
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
+        """Show jobs wherever they stand; what is posted are the actions of a job's own page."""
+        if request.method == "POST":
+            return super().changelist_view(request, extra_context)
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        return fragments.cut(request, TemplateResponse(request, "djqueue/admin/jobs.html", self._list(request)))
+
+    def bulk_view(self, request: HttpRequest) -> HttpResponse:
+        """Ask, and then act on many jobs."""
+        return bulk.confirm_view(self, request)
+
+    def _list(self, request: HttpRequest) -> dict[str, Any]:
+        wanted = joblist.asked(request.GET, may_see_payload=self.has_payload_permission(request))
+        allowed = joblist.places(self, request)
+        alias = source.alias()
+        found = search.Page(hits=[])
+        counted = None
+        counts: dict[Tab, search.Count] = {}
+        if not wanted.error:
+            found = search.page(alias, wanted.search, allowed, before=wanted.before, limit=joblist.PER_PAGE)
+            if wanted.search.is_all:
+                counts = search.tabs(alias)
+            else:
+                counted = search.count(alias, wanted.search, allowed)
+        return {
+            **self.admin_site.each_context(request),
+            "opts": self.opts,
+            "title": "Jobs",
+            "media": self.media,
+            "asked": wanted,
+            "examples": joblist.EXAMPLES,
+            "tabs": joblist.tabs(wanted, allowed, counts),
+            "rows": list(joblist.rows(self, found.hits)),
+            "said": joblist.said(wanted, found),
+            "count": f"{joblist.in_words(counted)} match" if counted else "",
+            "acts": bulk.choices(request, allowed, wanted.tab),
+            "bulk_url": reverse("admin:djqueue_job_bulk", current_app=self.admin_site.name),
+            "clear_url": wanted.address(q="") if wanted.tab else joblist.address(self),
+            "first_url": wanted.address() if wanted.before != search.TOP else "",
+            "next_url": wanted.address(before=str(found.after)) if found.after else "",
+        }
 
     def has_retry_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may start waiting jobs early."""

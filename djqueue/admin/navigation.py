@@ -14,6 +14,7 @@ ORDER: tuple[tuple[str, str, str], ...] = (
     ("ErrorGroup", "Causes", "e"),
     ("DeadLetter", "Dead letters", "d"),
     ("Replay", "Replays", "p"),
+    ("BulkAct", "Acts", "a"),
     ("CronEntry", "Cron", "c"),
     ("CronFire", "Fires", "f"),
     ("Worker", "Workers", "w"),

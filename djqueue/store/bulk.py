@@ -4,8 +4,8 @@
                   └─ stop, or a batch that the database refuses ─► stopped
 
 Invariant: a batch and the row that says how far the act has come commit together, so an act goes on after a crash where
-it was, takes no job twice, and of two who step it one does. What matches is asked anew for each batch; what was enqueued
-after the act is left alone, and the state of each job decides under its lock.
+it was, takes no job twice, and of two who step it one does. What matches is asked anew for each batch; what was
+enqueued after the act is left alone, and the state of each job decides under its lock.
 """
 
 import json
@@ -26,6 +26,7 @@ BATCH = 1_000
 MOST_IDS = 10_000
 MOST_COUNTED = 1_000_000
 REFUSED_KEPT = 20
+EVERYTHING = Search()
 
 
 class Act(StrEnum):
@@ -72,7 +73,7 @@ class Wanted:
     """An act to be started: on the jobs of a search, or on those with these ids."""
 
     act: Act
-    search: Search = Search()
+    search: Search = EVERYTHING
     ids: Sequence[UUID] = ()
     query: str = ""
     """The search as it was typed, for people."""

@@ -192,6 +192,10 @@ select (select count(*) from (select from djqueue_job where state = 'ready' and 
 """
 NOW = "select clock_timestamp()"
 
+LIVE_BY_IDS = f"select {_LIVE_COLUMNS} from djqueue_job where id = any(%(ids)s::uuid[])"
+HISTORY_BY_IDS = f"select {_ENDED_COLUMNS} from djqueue_history where id = any(%(ids)s::uuid[])"
+DEAD_BY_IDS = f"select {_DEAD_COLUMNS} from djqueue_dead_letter where id = any(%(ids)s::uuid[])"
+
 
 def places_of(search: Search, allowed: Iterable[Place] = EVERYWHERE) -> frozenset[Place]:
     """Return the places in which jobs of this search may stand, of those that may be looked at."""
@@ -230,16 +234,24 @@ def page(
     return Page(hits=hits, after=end, looked_to=end)
 
 
+def by_ids(alias: str, ids: Sequence[UUID], places: frozenset[Place] = EVERYWHERE) -> list[Hit]:
+    """Return the jobs with these ids that stand in these places."""
+    statements = {Place.LIVE: LIVE_BY_IDS, Place.HISTORY: HISTORY_BY_IDS, Place.DEAD: DEAD_BY_IDS}
+    found = (db.rows(alias, sql, {"ids": list(ids)}) for place, sql in statements.items() if place in places)
+    return sorted((Hit(*row) for rows in found for row in rows), reverse=True)
+
+
 def count(
     alias: str,
     search: Search,
     places: frozenset[Place] = EVERYWHERE,
     *,
     until: datetime | None = None,
-    most: int = MOST_COUNTED,
+    most: int | None = None,
     window: int | None = None,
 ) -> Count:
-    """Return how many fit, exactly up to `most`, within the window of a page or a larger one."""
+    """Return how many fit, exactly up to `most` (10,000), within the window of a page or a larger one."""
+    most = MOST_COUNTED if most is None else most
     wanted = places_of(search, places)
     params = _params(search, _start(alias, search, TOP), until) | {"most": most, **_flags(wanted)}
     params["window"] = window or params["window"]
@@ -247,9 +259,10 @@ def count(
     return Count(number=number) if number <= most else Count(number=most, is_exact=False)
 
 
-def tabs(alias: str, *, most: int = MOST_COUNTED, window: int = WINDOW) -> dict[Tab, Count]:
-    """Return how many jobs there are in each state: exactly up to `most`, then about how many."""
-    row = db.rows(alias, TABS, {"most": most, "window": window})[0]
+def tabs(alias: str, *, most: int | None = None) -> dict[Tab, Count]:
+    """Return how many jobs there are in each state: exactly up to `most` (10,000), then about how many."""
+    most = MOST_COUNTED if most is None else most
+    row = db.rows(alias, TABS, {"most": most, "window": WINDOW})[0]
     numbers, (ready, scheduled, parked, ended, dead) = row[:8], row[8:]
     about = {Tab.READY: ready, Tab.SCHEDULED: scheduled, Tab.PARKED: parked, Tab.SUCCEEDED: ended, Tab.DEAD: dead}
     return {

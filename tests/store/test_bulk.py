@@ -198,8 +198,9 @@ def test_ten_thousand_letters_are_requeued_in_one_act_by_ten_batches() -> None:
         cursor.execute(
             """insert into djqueue_dead_letter (id, seq, died_at, created_at, lease_token, priority, attempts,
             max_attempts, interruptions, runs, reason, queue_name, lane, task_name, tenant_id, on_dead, worker_ids,
-            args, errors, options) select gen_random_uuid(), n, now(), now(), n, 0, 8, 8, 0, 1, 'r', 'q', '', 't', '', 'skip',
-            '{}', '{}', '[]', '{}' from generate_series(1, 10000) n"""
+            args, errors, options)
+            select gen_random_uuid(), n, now(), now(), n, 0, 8, 8, 0, 1, 'r', 'q', '', 't', '', 'skip', '{}',
+            '{}', '[]', '{}' from generate_series(1, 10000) n"""
         )
     id_ = bulk.create(ALIAS, Wanted(act=Act.REQUEUE, search=Search(queue="q")))
 
