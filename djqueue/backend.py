@@ -24,6 +24,7 @@ from djqueue.compat import TASKS_LOGGER, BaseTaskBackend, InvalidTask, TaskResul
 from djqueue.conf import Options, nearest
 from djqueue.exceptions import ConfigurationError, TransactionError, seconds_of
 from djqueue.policy.ids import uuid7
+from djqueue.states import OnDead
 from djqueue.store import enqueue as store
 from djqueue.store import faults
 from djqueue.store import results as store_results
@@ -112,8 +113,7 @@ class DjqueueBackend(BaseTaskBackend):
         """Write many jobs, all or none; answer in the order of the rows."""
         settings = self._ready_for(task)
         jobs = [self._new_job(task, *arguments.split(task, row), settings) for row in rows]
-        # One order for all statements of the call, as each of them has within itself: no two calls can deadlock.
-        order = sorted(range(len(jobs)), key=lambda i: (jobs[i].dedupe_key is None, jobs[i].dedupe_key or ""))
+        order = _writing_order(jobs)
         has_keys = any(job.dedupe_key is not None for job in jobs)
         with _advice(settings.database, has_keys), _together(settings.database, jobs):
             answers = list(store.enqueue_many(settings.database, (jobs[i] for i in order)))
@@ -161,6 +161,8 @@ class DjqueueBackend(BaseTaskBackend):
             run_at=task.run_after,
             delay_seconds=0 if task.delay is None else task.delay.total_seconds(),
             dedupe_key=arguments.dedupe_key(task, args, kwargs),
+            ordering_key=arguments.ordering_key(task, args, kwargs),
+            on_dead=OnDead.BLOCK if task.on_dead == "block" else OnDead.SKIP,
             max_attempts=task.max_attempts or settings.max_attempts,
             expires_seconds=None if task.expires_after is None else seconds_of(task.expires_after, "expires_after"),
             timeout_seconds=settings.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
@@ -187,6 +189,15 @@ def _refuse_other_transaction(task: Any, alias: str) -> None:
                 f"that the job would stay if the transaction were rolled back; open the transaction on {alias!r} as "
                 f"well (or keep djqueue's tables in {other.alias!r}), or say .using(outside_transaction=True)"
             )
+
+
+def _writing_order(jobs: Sequence[NewJob]) -> list[int]:
+    """One order for all statements of a call, as each of them has within itself: by dedupe keys, so that no two calls
+    can deadlock. With ordering keys the rows' own order is promised and goes before."""
+    places = range(len(jobs))
+    if any(job.ordering_key is not None for job in jobs):
+        return list(places)
+    return sorted(places, key=lambda i: (jobs[i].dedupe_key is None, jobs[i].dedupe_key or ""))
 
 
 def _together(alias: str, jobs: Sequence[NewJob]) -> AbstractContextManager[Any]:

@@ -51,4 +51,6 @@ class OnDead(StrEnum):
     """What the death of a head means for the jobs behind its ordering key."""
 
     SKIP = "skip"
+    """They go on without it (the option calls this `continue`)."""
     BLOCK = "block"
+    """They wait until somebody requeues or discards it."""

@@ -20,7 +20,7 @@ from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Succeeded
 from djqueue.runtime.settling import Settling
 from djqueue.states import FINISHED
-from djqueue.store import claim, deaths, finish, recover, step
+from djqueue.store import claim, deaths, finish, ordering, recover, step
 
 __all__ = ["Ran", "run_jobs"]
 
@@ -85,6 +85,7 @@ class _Bench:
         if due_now:
             recover.make_due(self._alias)
         recover.promote(self._alias)
+        self._let_out()
         names = claim.queues_with_jobs(self._alias) if queue_name is None else [queue_name]
         jobs = step.claim_now(self._alias, self._request(), names)
         for job in jobs:
@@ -95,6 +96,12 @@ class _Bench:
         """Do what the leader of the workers does about jobs that died: groups and signals."""
         while count_and_tell(self._alias, self._options, lambda call: call()) >= deaths.BATCH:
             pass
+
+    def _let_out(self) -> None:
+        """Do what keepers do about ordering keys whose head has gone."""
+        after: int | None = 0 if ordering.waits(self._alias) else None
+        while after is not None:
+            after = ordering.turn(self._alias, after).after
 
     def _request(self) -> claim.Request:
         return claim.Request(worker_id=self._worker_id, limit=1, free=1, lease_seconds=self._options.lease_seconds)

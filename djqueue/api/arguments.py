@@ -1,4 +1,4 @@
-"""What is checked and frozen before a job is written: its arguments and its dedupe key.
+"""What is checked and frozen before a job is written: its arguments and its keys.
 
 Stands between `enqueue` and the first statement. Invariant: what passes here is storable; what does not was refused
 with the path to the fault and a remedy, and nothing was written.
@@ -7,7 +7,7 @@ with the path to the fault and a remedy, and nothing was written.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from djqueue.api.options import DEDUPE_KEY_LIMIT, text_problem
+from djqueue.api.options import DEDUPE_KEY_LIMIT, ORDERING_KEY_LIMIT, text_problem
 from djqueue.exceptions import ArgumentsError
 from djqueue.policy.arguments import MAX_BYTES, ArgumentsInvalid, freeze
 from djqueue.policy.signature import SignatureMismatch, bind
@@ -29,14 +29,23 @@ def frozen(task: Any, args: Args, kwargs: Kwargs, max_bytes: int = MAX_BYTES) ->
 
 def dedupe_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
     """Return the dedupe key of one job; raise `ArgumentsError` where it can't be stored."""
-    key = task.dedupe_key
+    return _key(task, "dedupe_key", DEDUPE_KEY_LIMIT, args, kwargs)
+
+
+def ordering_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
+    """Return the ordering key of one job; raise `ArgumentsError` where it can't be stored."""
+    return _key(task, "ordering_key", ORDERING_KEY_LIMIT, args, kwargs)
+
+
+def _key(task: Any, what: str, limit: int, args: Args, kwargs: Kwargs) -> str | None:
+    key = getattr(task, what)
     if key is None:
         return None
     if callable(key):
         key = key(*args, **kwargs)
         if key is None:
             return None
-    problem = text_problem("dedupe_key", key, DEDUPE_KEY_LIMIT)
+    problem = text_problem(what, key, limit)
     if problem:
         raise ArgumentsError(f"{task.module_path}: {problem}")
     return str(key)

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from enum import Enum
-from typing import Any, Literal, NoReturn, TypedDict
+from typing import Any, Literal, NoReturn, TypedDict, get_args
 
 from djqueue.circuitconf import NAME_LIMIT
 from djqueue.compat import InvalidTask
@@ -19,6 +19,7 @@ from djqueue.policy.retry import AnyRetry, CallableRetry, FixedRetry, OwnPolicy,
 QUEUE_NAME_LIMIT = 100
 TASK_NAME_LIMIT = 300
 DEDUPE_KEY_LIMIT = 300
+ORDERING_KEY_LIMIT = 300
 TAG_LIMIT = 100
 TAGS_LIMIT = 20
 MOST_ATTEMPTS = 1_000
@@ -33,6 +34,8 @@ class Timeout(Enum):
 
 ExceptionClass = type[BaseException]
 DedupeKey = str | Callable[..., str | None] | None
+OrderingKey = str | Callable[..., str | None] | None
+WhenDead = Literal["continue", "block"]
 
 
 class TaskOptions(TypedDict, total=False):
@@ -83,6 +86,15 @@ class TaskOptions(TypedDict, total=False):
     on_conflict: Literal["ignore"]
     """What happens to the job that comes second: `"ignore"`, it is not written."""
 
+    ordering_key: OrderingKey
+    """Jobs of a queue with the same key run one at a time, in the order of their enqueues; a job that is delayed, or
+    waits for a retry, holds its key meanwhile. Text of at most 300 characters, or a function of the handler's arguments
+    that returns such text, or None for no key."""
+
+    on_dead: WhenDead
+    """What the death of a job means for those behind its ordering key: `"continue"`, the next one goes on (default);
+    `"block"`, they wait until the dead letter is requeued (it then comes first) or discarded."""
+
     expires_after: float | timedelta | None
     """No attempt starts later than so long (seconds, or a timedelta) after the job is due: after `run_after`, else
     after the enqueue, by the database's clock. The job then ends as cancelled, "expired". Above 0, up to ten years.
@@ -111,6 +123,8 @@ PER_CALL = [
     "dedupe_key",
     "expires_after",
     "max_attempts",
+    "on_dead",
+    "ordering_key",
     "outside_transaction",
     "priority",
     "queue_name",
@@ -121,7 +135,6 @@ PER_CALL = [
 
 LATER = {
     "tenant_id",
-    "ordering_key",
     "concurrency_key",
     "concurrency_limit",
     "rate_limit",
@@ -189,16 +202,21 @@ def _problems(task: Any) -> Iterable[str]:
     yield from _choices(task)
     yield from filter(None, [text_problem("the task's name", task.module_path, TASK_NAME_LIMIT)])
     yield from filter(None, [text_problem("queue_name", task.queue_name, QUEUE_NAME_LIMIT)])
-    if isinstance(task.dedupe_key, str):
-        yield from filter(None, [text_problem("dedupe_key", task.dedupe_key, DEDUPE_KEY_LIMIT)])
-    elif not (task.dedupe_key is None or callable(task.dedupe_key)):
-        yield f"dedupe_key: expected text, a function or None, got {type(task.dedupe_key).__name__}"
+    yield from _key("dedupe_key", task.dedupe_key, DEDUPE_KEY_LIMIT)
+    yield from _key("ordering_key", task.ordering_key, ORDERING_KEY_LIMIT)
     if task.circuit is not None:
         yield from filter(None, [text_problem("circuit", task.circuit, NAME_LIMIT)])
     yield from _texts("aliases", task.aliases, TASK_NAME_LIMIT)
     yield from _texts("tags", task.tags, TAG_LIMIT)
     if len(task.tags) > TAGS_LIMIT:
         yield f"tags: expected at most {TAGS_LIMIT}, got {len(task.tags)}"
+
+
+def _key(what: str, key: Any, limit: int) -> Iterable[str]:
+    if isinstance(key, str):
+        yield from filter(None, [text_problem(what, key, limit)])
+    elif not (key is None or callable(key)):
+        yield f"{what}: expected text, a function or None, got {type(key).__name__}"
 
 
 def _numbers(task: Any) -> Iterable[str]:
@@ -245,6 +263,8 @@ def _choices(task: Any) -> Iterable[str]:
         yield f"isolation: expected 'read committed' or None, got {task.isolation!r}"
     if task.on_conflict != "ignore":
         yield f"on_conflict: this version of djqueue supports 'ignore' only, got {task.on_conflict!r}"
+    if task.on_dead not in get_args(WhenDead):
+        yield f"on_dead: expected 'continue' or 'block', got {task.on_dead!r}"
     for name in ("atomic", "keep_result", "takes_context", "outside_transaction"):
         if not isinstance(getattr(task, name), bool):
             yield f"{name}: expected True or False, got {getattr(task, name)!r}"

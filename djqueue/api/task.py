@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from djqueue.api import arguments, options, registry
 from djqueue.api.context import JobContext
-from djqueue.api.options import DedupeKey, TaskOptions, Timeout
+from djqueue.api.options import DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
 from djqueue.api.results import JobResult
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
 from djqueue.policy.retry import AnyRetry, CallableRetry, OwnPolicy, RetryPolicy, Wait, timetable
@@ -45,6 +45,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     isolation: Literal["read committed"] | None = None
     dedupe_key: DedupeKey = None
     on_conflict: Literal["ignore"] = "ignore"
+    ordering_key: OrderingKey = None
+    on_dead: WhenDead = "continue"
     expires_after: float | timedelta | None = None
     circuit: str | None = None
     aliases: tuple[str, ...] = ()
@@ -86,6 +88,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         run_after: datetime | timedelta | None = None,
         backend: str | None = None,
         dedupe_key: DedupeKey = None,
+        ordering_key: OrderingKey = None,
+        on_dead: WhenDead | None = None,
         max_attempts: int | None = None,
         timeout_seconds: float | Timeout | None = Timeout.OF_BACKEND,
         expires_after: float | timedelta | None = None,
@@ -105,6 +109,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             "queue_name": queue_name,
             "backend": backend,
             "dedupe_key": dedupe_key,
+            "ordering_key": ordering_key,
+            "on_dead": on_dead,
             "max_attempts": max_attempts,
             "expires_after": expires_after,
             "tags": tags,
@@ -172,6 +178,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         """Enqueue on a backend that is not djqueue's (in tests, say), with the same demands on the arguments."""
         arguments.frozen(self, args, kwargs)
         arguments.dedupe_key(self, args, kwargs)
+        arguments.ordering_key(self, args, kwargs)
         task = self if self.delay is None else replace(self, delay=None, run_after=timezone.now() + self.delay)
         return self.get_backend().enqueue(task, args, kwargs)  # type: ignore[arg-type]
 

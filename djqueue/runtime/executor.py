@@ -135,7 +135,7 @@ class Executor:
                     db.rows(self._alias, "set transaction isolation level read committed")
                 result = self._result_of(held, call)
                 now = time.monotonic()
-                ack = finish.Ack(held.job.id, held.job.lease_token, now - held.began, 0, result)
+                ack = finish.Ack(held.job.id, held.job.lease_token, now - held.began, 0, result, held.key)
                 if not finish.ack(self._alias, [ack]):
                     raise LeaseLost("the lease ended before the handler did")
         except LeaseLost:

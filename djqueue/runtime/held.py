@@ -9,6 +9,7 @@ from djqueue.runtime.outcome import Outcome
 from djqueue.runtime.slot_table import R_CANCEL, R_LOST, R_REVOKED, Page, now_ns
 from djqueue.store.claim import Claimed
 from djqueue.store.lease import Lease
+from djqueue.store.ordering import Key
 
 
 class BadPayload(ValueError):
@@ -58,6 +59,11 @@ class Held:
         """Seconds from the moment when the job could have run to its start: by the database's clock up to the claim,
         of which the token tells, and by this process's own from then on."""
         return max(0.0, self.job.lease_token / 1e6 - self.job.run_at + self.began - self.taken)
+
+    @property
+    def key(self) -> Key | None:
+        """The ordering key that the job holds."""
+        return None if self.job.ordering_key is None else Key(self.job.queue_name, self.job.ordering_key)
 
     @property
     def is_revoked(self) -> bool:

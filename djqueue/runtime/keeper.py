@@ -16,7 +16,7 @@ from djqueue.runtime.duty import Duty, Routine
 from djqueue.runtime.expiring import Expire
 from djqueue.runtime.heartbeat import Heartbeat
 from djqueue.runtime.plan import Plan
-from djqueue.runtime.recovering import Cancels, Orphans, Promote, Reap, Suspects
+from djqueue.runtime.recovering import Cancels, LetOut, Orphans, Promote, Reap, Suspects
 from djqueue.runtime.settle import Settle
 from djqueue.runtime.slot_table import KEEPER_BEAT, STOP_KEEPER, SlotTable, now_ns
 
@@ -81,6 +81,7 @@ class Keeper:
         duties: list[Duty] = [
             self._settle,
             Promote(plan),
+            LetOut(plan.alias),
             Cancels(plan, table),
             Suspects(plan, table, self._wake_parent),
             Orphans(plan),

@@ -1,4 +1,4 @@
-"""Duties of every keeper that bring jobs back: reap, promote, orphans, suspects, cancels.
+"""Duties of every keeper that bring jobs back: reap, promote, let out, orphans, suspects, cancels.
 
 All of them need only job rows and the database's clock, and may run in any number of keepers at once. What the rows
 can't say, which jobs of a dead worker had started, is `settle`'s matter.
@@ -12,7 +12,7 @@ from djqueue.api import registry
 from djqueue.runtime.failing import Failing
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.slot_table import R_CANCEL, SUSPECTS_WAIT, SlotTable
-from djqueue.store import claim, db, finish, lease, recover, workers
+from djqueue.store import claim, db, finish, lease, ordering, recover, workers
 from djqueue.store.recover import Overdue
 
 log = logging.getLogger("djqueue")
@@ -83,6 +83,31 @@ class Promote:
                 return min(1.0, max(0.001, due))
             if not recover.promote(self._alias):
                 return SOON_SECONDS  # somebody else is at it
+        return 0.0
+
+
+class LetOut:
+    """Let out the next job of ordering keys that may have lost their head."""
+
+    name = "let out"
+
+    IDLE_SECONDS = 0.25
+    """An ack lets out the next job itself; this is for all other ends, and for what an ack could not see."""
+
+    def __init__(self, alias: str) -> None:
+        self._alias = alias
+        self._after = 0
+
+    def tick(self) -> float:
+        """Go through the keys that have wake rows, as far as the time allows."""
+        if not ordering.waits(self._alias):
+            return self.IDLE_SECONDS
+        until = time.monotonic() + TICK_FOR_SECONDS
+        while time.monotonic() < until:
+            after = ordering.turn(self._alias, self._after).after
+            self._after = after or 0
+            if after is None:
+                return SOON_SECONDS
         return 0.0
 
 

@@ -19,7 +19,7 @@ from djqueue.runtime.causes import cause_of
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Cancelled, Committed, Expired, Failed, NotStarted, Snoozed, Stale, Succeeded
 from djqueue.states import State
-from djqueue.store import expire, faults, finish, lease
+from djqueue.store import expire, faults, finish, lease, ordering
 
 log = logging.getLogger("djqueue")
 
@@ -95,7 +95,7 @@ class Settling:
     def take_acks(self) -> list[finish.Ack]:
         """Return what is to be acked; moments are on the monotonic clock and made relative when they are sent."""
         return [
-            finish.Ack(h.job.id, h.job.lease_token, h.began, h.ended, h.outcome.result)
+            finish.Ack(h.job.id, h.job.lease_token, h.began, h.ended, h.outcome.result, h.key)
             for h in self.acks.values()
             if isinstance(h.outcome, Succeeded)
         ]
@@ -172,6 +172,8 @@ class Settling:
                 self._on_done(held, ended[id_].state)
             else:
                 self.lost(held)
+        if any(e.is_head for e in ended.values()):
+            ordering.turn(self._alias)  # the keepers' tick would do it a moment later
 
     def _write_snoozes(self) -> None:
         sent = dict(self._snoozes)

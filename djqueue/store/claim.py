@@ -46,6 +46,7 @@ class Claimed(NamedTuple):
     expires_in: float | None = None
     """Seconds from the claim on within which it may be started; None: whenever."""
     tenant_id: str = ""
+    ordering_key: str | None = None
 
 
 class Place(NamedTuple):
@@ -74,7 +75,8 @@ class Request:
 _COLUMNS = """j.id, j.lease_token, j.attempts, j.max_attempts, j.queue_name, j.lane, j.priority,
     extract(epoch from j.run_at)::float8, j.task_name, j.timeout_seconds, j.interruptions, j.runs, j.suspect,
     extract(epoch from j.created_at)::float8, j.args::text, j.errors::text, j.options::text,
-    j.seq, extract(epoch from j.expires_at - clock_timestamp())::float8, j.tenant_id"""
+    j.seq, extract(epoch from j.expires_at - clock_timestamp())::float8, j.tenant_id,
+    j.ordering_key"""
 _PICK = "ctid as t, attempts + 1 >= max_attempts as last"
 _CLAIMABLE = "state = 'ready' and not suspect and task_name <> all(%(strangers)s::text[])"
 # The rows in c are locked; those not kept are let go at commit.

@@ -11,7 +11,9 @@ from typing import NamedTuple
 from uuid import UUID
 
 from djqueue.exceptions import EnqueueError
+from djqueue.states import OnDead
 from djqueue.store import arrays, db
+from djqueue.store.enqueue_ordered import ENQUEUE_ORDERED
 
 CHUNK = 1_000
 CHUNK_CHARACTERS = 16_000_000
@@ -32,6 +34,8 @@ class NewJob:
     run_at: datetime | None = None
     delay_seconds: float = 0
     dedupe_key: str | None = None
+    ordering_key: str | None = None
+    on_dead: OnDead = OnDead.SKIP
     max_attempts: int = 8
     timeout_seconds: float | None = 300
     expires_seconds: float | None = None
@@ -111,7 +115,6 @@ join djqueue_job j on j.queue_name = %(queue_name)s and j.dedupe_key = x.dedupe_
 where not exists (select from new where new.dedupe_key = x.dedupe_key)
 """
 
-
 # Many without keys: every one is created, so one row answers for all.
 ENQUEUE_ALL = f"""
 with new as (
@@ -135,6 +138,8 @@ def enqueue(alias: str, job: NewJob, *, prepared: bool = False) -> Enqueued:
 
     `prepared`: the connection can carry prepared statements.
     """
+    if job.ordering_key is not None:
+        return _enqueue_chunk_with_keys(alias, [job], prepared=prepared)[0]
     params = {**_shared(job), "id": job.id, "args": job.args, "dedupe_key": job.dedupe_key}
     is_plain = job.dedupe_key is None and job.run_at is None and not job.delay_seconds
     run = db.rows_prepared if prepared else db.rows
@@ -145,7 +150,7 @@ def enqueue(alias: str, job: NewJob, *, prepared: bool = False) -> Enqueued:
 
 
 def enqueue_many(alias: str, jobs: Iterable[NewJob]) -> Iterator[Enqueued]:
-    """Write jobs that differ only in id, arguments and dedupe key; answer in their order, one statement per 1,000,
+    """Write jobs that differ only in id, arguments and keys; answer in their order, one statement per 1,000,
     fewer where arguments are large. Nothing is written before the answers are read."""
     for chunk in _chunks(jobs):
         yield from _enqueue_chunk(alias, chunk)
@@ -165,18 +170,20 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
 
 
 def _enqueue_chunk(alias: str, chunk: Sequence[NewJob]) -> list[Enqueued]:
-    if all(job.dedupe_key is None for job in chunk):
+    if all(job.dedupe_key is None and job.ordering_key is None for job in chunk):
         [(created_at, _told)] = db.rows(alias, ENQUEUE_ALL, _arrays(chunk))
         return [Enqueued(job.id, True, created_at) for job in chunk]
     return _enqueue_chunk_with_keys(alias, chunk)
 
 
-def _enqueue_chunk_with_keys(alias: str, chunk: Sequence[NewJob]) -> list[Enqueued]:
+def _enqueue_chunk_with_keys(alias: str, chunk: Sequence[NewJob], *, prepared: bool = False) -> list[Enqueued]:
     by_id: dict[UUID, Enqueued] = {}
     by_key: dict[str, Enqueued] = {}
     left = list(chunk)
+    run = db.rows_prepared if prepared else db.rows
+    statement = ENQUEUE_MANY if all(job.ordering_key is None for job in chunk) else ENQUEUE_ORDERED
     for _ in range(ROUNDS):
-        for id_, created_at, created, key, _told in db.rows(alias, ENQUEUE_MANY, _arrays(left)):
+        for id_, created_at, created, key, *_told in run(alias, statement, _arrays(left)):
             answer = Enqueued(id=id_, created=created, created_at=created_at)
             if created:
                 by_id[id_] = answer
@@ -204,6 +211,7 @@ def _shared(job: NewJob) -> dict[str, object]:
         "timeout_seconds": job.timeout_seconds,
         "expires": job.expires_seconds,
         "options": job.options,
+        "on_dead": job.on_dead.value,
     }
 
 
@@ -213,6 +221,7 @@ def _arrays(jobs: Sequence[NewJob]) -> dict[str, object]:
         "ids": arrays.of_ids([job.id for job in jobs]),
         "args": arrays.of_texts([job.args for job in jobs]),
         "dedupe_keys": [job.dedupe_key for job in jobs],
+        "ordering_keys": [job.ordering_key for job in jobs],
     }
 
 

@@ -28,7 +28,8 @@ _KEPT = f"""
     from ended"""
 _WOKEN = """woken as (
     insert into djqueue_wake (queue_name, ordering_key)
-    select queue_name, ordering_key from ended where ordering_key is not null)"""
+    select queue_name, ordering_key from ended
+    where ordering_key is not null and (state <> 'parked' or parked_for is not null))"""
 
 # Claimed, but too late: the attempt that the claim has counted is given back.
 _REFUSED = """

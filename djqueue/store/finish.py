@@ -6,7 +6,7 @@ partial index of leased rows, full of dead entries.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,7 +14,8 @@ from uuid import UUID
 import psycopg
 
 from djqueue.states import State
-from djqueue.store import arrays, db
+from djqueue.store import arrays, db, ordering
+from djqueue.store.ordering import Key
 
 
 class Ack(NamedTuple):
@@ -26,6 +27,8 @@ class Ack(NamedTuple):
     began_ago: float
     ended_ago: float
     result: str
+    key: Key | None = None
+    """Its ordering key, whose next job is let out in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +73,8 @@ class Ended(NamedTuple):
     id: UUID
     state: State
     queue_name: str
+    is_head: bool = False
+    """It had an ordering key, whose next job may be let out now: `ordering.turn` does it."""
 
 
 _HISTORY = """(id, finished_at, created_at, started_at, lease_token, attempts, interruptions, runs, priority, outcome,
@@ -103,6 +108,7 @@ ACK_OVERFLOW = _ACK.format(table="djqueue_history_overflow", columns=_HISTORY)
 # A death is noted by an insert, which waits for nobody; counting it in its group's row here would make all who die of
 # one cause wait for each other until they have committed (eight connections, ten deaths each: half as many a second, a
 # fifth where the transaction has ten milliseconds of other work).
+# Whoever had an ordering key leaves it: blocked by its letter, or with a wake row for the next one.
 _FAIL = """
 with f as materialized (
     select j.id, u.crash, u.delay, u.reason, u.began,
@@ -145,24 +151,40 @@ kept as (
         runs, priority, 'cancelled', queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args,
         null, all_errors, options
     from stopped),
+blocked as (
+    insert into djqueue_key_block (queue_name, ordering_key, job_id)
+    select queue_name, ordering_key, id from dead where ordering_key is not null and on_dead = 'block'
+    on conflict do nothing),
+woken as (
+    insert into djqueue_wake (queue_name, ordering_key)
+    select queue_name, ordering_key from dead where ordering_key is not null and on_dead <> 'block'
+    union all select queue_name, ordering_key from stopped where ordering_key is not null),
 again as (
     update djqueue_job j set state = case when f.delay > 0 then 'scheduled' else 'ready' end,
         run_at = clock_timestamp() + make_interval(secs => f.delay), lease_token = j.lease_token + 1,
         lease_until = null, leased_by = null, suspect = f.crash, errors = f.errors
     from f where j.id = f.id and not f.over and not f.cancelled
     returning j.id, j.state, j.queue_name)
-select id, 'dead', queue_name from dead
-union all select id, 'cancelled', queue_name from stopped
-union all select id, state, queue_name from again
+select id, 'dead', queue_name, ordering_key is not null from dead
+union all select id, 'cancelled', queue_name, ordering_key is not null from stopped
+union all select id, state, queue_name, false from again
 """
 FAIL = _FAIL.format(table="djqueue_history", columns=_HISTORY)
 FAIL_OVERFLOW = _FAIL.format(table="djqueue_history_overflow", columns=_HISTORY)
 
 
-def start_ack(alias: str, acks: Sequence[Ack], now: float, *, overflow: bool = False) -> psycopg.Cursor[db.Row]:
+def start_ack(
+    alias: str, acks: Sequence[Ack], now: float, *, overflow: bool = False, tell: bool = True
+) -> psycopg.Cursor[db.Row]:
     """Start an ack on an adopted connection; read it with `acked`. `began_ago` and `ended_ago` are moments on the
-    monotonic clock here, and `now` is that clock's reading."""
-    return db.execute(alias, ACK_OVERFLOW if overflow else ACK, _ack_params(acks, now))
+    monotonic clock here, and `now` is that clock's reading.
+
+    Where jobs have ordering keys the next ones are let out; `tell` says whether other workers are to be notified.
+    """
+    cursor = db.execute(alias, ACK_OVERFLOW if overflow else ACK, _ack_params(acks, now))
+    if keys := _keys(acks):
+        ordering.start_let_out(alias, keys, tell=tell)
+    return cursor
 
 
 def acked(cursor: psycopg.Cursor[db.Row]) -> set[UUID]:
@@ -173,15 +195,29 @@ def acked(cursor: psycopg.Cursor[db.Row]) -> set[UUID]:
 def ack(alias: str, acks: Sequence[Ack], now: float = 0, *, overflow: bool = False) -> set[UUID]:
     """Ack in one statement, in the current transaction where there is one; into the overflow table where history has
     no partition for the day, or where the caller says so."""
-    statement = ACK_OVERFLOW if overflow else ACK
-    return {row[0] for row in db.rows_or_overflow(alias, statement, ACK_OVERFLOW, _ack_params(acks, now))}
+    keys = _keys(acks)
+    if not keys:
+        return _ack(alias, acks, now, overflow)
+    with db.one_transaction(alias):
+        done = _ack(alias, acks, now, overflow)
+        ordering.let_out(alias, keys)
+    return done
 
 
 def fail(alias: str, failures: Sequence[Failure], *, overflow: bool = False) -> list[Ended]:
     """End attempts as failed; ids that are not in the answer have lost their lease."""
     statement = FAIL_OVERFLOW if overflow else FAIL
     found = db.rows_or_overflow(alias, statement, FAIL_OVERFLOW, _fail_params(failures))
-    return [Ended(id_, State(state), queue) for id_, state, queue in found]
+    return [Ended(id_, State(state), queue, is_head) for id_, state, queue, is_head in found]
+
+
+def _ack(alias: str, acks: Sequence[Ack], now: float, overflow: bool) -> set[UUID]:
+    statement = ACK_OVERFLOW if overflow else ACK
+    return {row[0] for row in db.rows_or_overflow(alias, statement, ACK_OVERFLOW, _ack_params(acks, now))}
+
+
+def _keys(acks: Iterable[Ack]) -> list[Key]:
+    return [ack.key for ack in acks if ack.key is not None]
 
 
 def _ack_params(acks: Sequence[Ack], now: float) -> dict[str, Any]:

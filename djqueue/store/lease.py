@@ -116,7 +116,10 @@ kept as (
     select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
         priority, 'cancelled', queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
         options
-    from ended)
+    from ended),
+woken as (
+    insert into djqueue_wake (queue_name, ordering_key)
+    select queue_name, ordering_key from ended where ordering_key is not null)
 select id from ended
 """
 CANCEL_ASKED = _CANCEL_ASKED.format(table="djqueue_history")

@@ -44,7 +44,7 @@ class Requeued:
 
 # Ready, scheduled and parked jobs go to history at once; a leased one is only marked. The rows are locked first, in the
 # order of ids as every statement does that waits for several jobs, so that none can deadlock; and the state is that of
-# the locked row, whoever claims or releases it in this very moment.
+# the locked row, whoever claims or releases it in this very moment. A head leaves a wake row for the next of its key.
 _CANCEL = """
 with f as materialized (
     select j.id, j.state = 'leased' as leased from djqueue_job j where j.id = any(%(ids)s::uuid[])
@@ -61,7 +61,11 @@ kept as (
     select id, clock_timestamp(), created_at, started_at, lease_token, attempts, interruptions, runs,
         priority, 'cancelled', queue_name, task_name, tenant_id, dedupe_key, ordering_key, worker_ids, args, errors,
         options
-    from ended)
+    from ended),
+woken as (
+    insert into djqueue_wake (queue_name, ordering_key)
+    select queue_name, ordering_key from ended
+    where ordering_key is not null and (state <> 'parked' or parked_for is not null))
 select id, 'cancelled' from ended union all select id, 'asked' from marked
 """
 CANCEL = _CANCEL.format(table="djqueue_history")

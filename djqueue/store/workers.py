@@ -87,8 +87,9 @@ select distinct t.name from djqueue_worker w cross join lateral unnest(w.task_na
 where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping
 """
 SETTINGS = "select name, weight, coalesce(paused_until > clock_timestamp(), false) from djqueue_queue"
-# Jobs that are set aside don't count: nobody here could run them. Ready jobs by one index descent per queue, scheduled
-# ones in the order of their index: a mere `exists` reads the whole table, hoping to meet one soon.
+# Jobs that are set aside don't count: nobody here could run them. What is parked behind its ordering key has a head,
+# which counts or not, or a wake row, or is blocked until somebody decides. Ready jobs by one index descent per queue,
+# scheduled ones in the order of their index: a mere `exists` reads the whole table, hoping to meet one soon.
 _SERVED = """(queue_name = any(%(names)s::text[]) or (%(everything)s and queue_name <> all(%(excluded)s::text[])))"""
 PENDING = f"""
 with recursive q(queue_name) as (
@@ -100,8 +101,7 @@ with recursive q(queue_name) as (
 select exists (select from q where queue_name is not null and {_SERVED})
     or exists (select from djqueue_job where state = 'ready' and suspect and {_SERVED})
     or exists (select from djqueue_job where state = 'leased' and {_SERVED})
-    or exists (select from djqueue_job where state = 'parked' and parked_for is null and ordering_key is not null
-        and {_SERVED})
+    or exists (select from djqueue_wake where {_SERVED})
     or (%(scheduled)s and coalesce((select true from djqueue_job where state = 'scheduled' and {_SERVED}
         order by run_at limit 1), false))
 """
@@ -170,6 +170,7 @@ def queue_settings(alias: str) -> dict[str, QueueSettings]:
 def has_pending(
     alias: str, names: Sequence[str], *, everything: bool, excluded: Sequence[str], scheduled: bool
 ) -> bool:
-    """Tell whether these queues hold jobs that are ready, leased or parked (or, if asked for, scheduled)."""
+    """Tell whether these queues hold jobs that are ready or leased, or about to be let out (or, if asked for,
+    scheduled)."""
     params = {"names": list(names), "everything": everything, "excluded": list(excluded), "scheduled": scheduled}
     return bool(db.rows(alias, PENDING, params)[0][0])

@@ -42,6 +42,8 @@ def test_every_option_reaches_the_task() -> None:
         isolation="read committed",
         dedupe_key="k",
         on_conflict="ignore",
+        ordering_key="o",
+        on_dead="block",
         aliases=["old.path"],
         tags=(each for each in ["a"]),
         keep_result=False,
@@ -52,6 +54,7 @@ def test_every_option_reaches_the_task() -> None:
     assert (declared.timeout_seconds, declared.retry, declared.atomic) == (0.5, policy, True)
     assert (declared.isolation, declared.dedupe_key, declared.keep_result) == ("read committed", "k", False)
     assert (declared.aliases, declared.tags, declared.circuit) == (("old.path",), ("a",), "stripe")
+    assert (declared.ordering_key, declared.on_dead) == ("o", "block")
 
 
 def test_the_documented_options_are_the_fields_of_a_task() -> None:
@@ -105,6 +108,9 @@ BAD: list[tuple[str, Any, str]] = [
     ("tags", [1], r"tags\[0\]: expected text, got int"),
     ("tags", ["x" * 101], r"tags\[0\]: expected at most 100 characters"),
     ("dedupe_key", 7, "text, a function or None, got int"),
+    ("ordering_key", 7, "text, a function or None, got int"),
+    ("ordering_key", "", "expected text, got an empty one"),
+    ("on_dead", "skip", "expected 'continue' or 'block', got 'skip'"),
 ]
 BAD_DECLARED: list[tuple[str, Any, str]] = [
     ("retry", 3, "expected a RetryPolicy, a FixedRetry, a function or None, got int"),

@@ -62,3 +62,18 @@ def third_party(number: int) -> int:
 def third_party_with_context(context: Any) -> int:
     """The same, with Django's own context."""
     return int(context.attempt)
+
+
+SEEN: list[str] = []
+"""What `say` has said in this process."""
+
+
+@task
+def say(label: str, account: int = 0) -> str:
+    """Say something; `fail` fails, `again` says `after` in a job of its own."""
+    SEEN.append(label)
+    if label == "fail":
+        raise ValueError(label)
+    if label == "again":
+        say.using(ordering_key=f"account:{account}").enqueue("after", account)
+    return label

@@ -241,7 +241,7 @@ def test_a_failed_attempt_with_a_delay_is_scheduled(store: str) -> None:
 
     [ended] = failed(job, delay_seconds=60)
 
-    assert ended == (one, "scheduled", "q")
+    assert ended == (one, "scheduled", "q", False)
     assert row(
         one,
         f"state, attempts, lease_until, leased_by, suspect, worker_ids, lease_token > {job.lease_token}, "

@@ -3,6 +3,7 @@
 Both as Django's cursor sends a statement (planned for its values) and as a worker does (prepared, a generic plan).
 """
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -12,7 +13,20 @@ import pytest
 from django.db import connection, transaction
 from pytest_django.plugin import DjangoDbBlocker
 
-from djqueue.store import claim, db, enqueue, finish, lease, operate, recover, results, step, workers
+from djqueue.store import (
+    claim,
+    db,
+    enqueue,
+    enqueue_ordered,
+    finish,
+    lease,
+    operate,
+    ordering,
+    recover,
+    results,
+    step,
+    workers,
+)
 from djqueue.store.claim import Place
 from tests.live import Template, live_copy
 from tests.store.factories import ALIAS, NO_PARTITIONS, PARTITION_FOR_ALL, failure, load, new_job, request
@@ -134,6 +148,7 @@ def pages(plan: dict[str, Any]) -> int:
 CLAIM_INDEX, PKEY = "djqueue_job_claim", "djqueue_job_pkey"
 LEASED, DUE, SUSPECT, ASIDE = "djqueue_job_leased", "djqueue_job_due", "djqueue_job_suspect", "djqueue_job_aside"
 DEDUPE, LETTER = "djqueue_job_dedupe", "djqueue_dead_letter_pkey"
+HEAD, NEXT = "djqueue_job_head", "djqueue_job_next"
 PARTITION = "djqueue_history_of_the_test"
 HISTORY_ID = f"{PARTITION}_id_idx"
 
@@ -179,6 +194,16 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
         lambda: enqueue._arrays([new_job(dedupe_key=f"k{n}") for n in range(50)]),
         {DEDUPE},
     ),
+    "enqueue ordered": (
+        enqueue_ordered.ENQUEUE_ORDERED,
+        lambda: enqueue._arrays([new_job(dedupe_key=f"k{n}", ordering_key=f"o{n}") for n in range(50)]),
+        {DEDUPE, HEAD, NEXT},
+    ),
+    "let out": (
+        ordering.LET_OUT,
+        lambda: {"queues": ["q"] * 50, "keys": [f"o{n}" for n in range(50)], "note": True, "tell": True},
+        {HEAD, NEXT, PKEY},
+    ),
     "claim": (
         claim.CLAIM,
         lambda: claim_params(queues=["q", "q"], lanes=["", ""], priorities=[2, 1], marks=[0.0, 0.0]),
@@ -220,7 +245,7 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
     "retry now": (operate.RETRY_NOW, lambda: {"ids": some_ids("state = 'scheduled'")}, {PKEY}),
     "requeue": (operate.REQUEUE, lambda: {"ids": some_ids("true", "djqueue_dead_letter")}, {LETTER}),
     "result": (results.RESULT, lambda: {"ids": some_ids("true")}, {PKEY, HISTORY_ID, LETTER}),
-    "pending": (workers.PENDING, pending_params, {CLAIM_INDEX, SUSPECT, LEASED, DUE, "djqueue_job_next"}),
+    "pending": (workers.PENDING, pending_params, {CLAIM_INDEX, SUSPECT, LEASED, DUE}),
 }
 MAY_READ_ALL = {"set aside"}
 """Its rows may be most of the table; it runs once after a worker met an unknown task."""
@@ -373,3 +398,46 @@ def test_an_ack_touches_few_pages_per_job() -> None:
 
     assert plan["Actual Rows"] == 20
     assert pages(plan) < 20 * 40
+
+
+# ------------------------------------------------------------------------------------------------ ordering keys
+
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def one_key() -> str:
+    """A key with 100,000 jobs behind its head; another for each test, since what is rolled back leaves dead entries."""
+    key = f"one {next(NUMBERS)}"
+    load(1, "queue_name, state, priority, ordering_key", f"'q', 'ready', 1, '{key}'")
+    load(100_000, "queue_name, state, priority, ordering_key", f"'q', 'parked', 1, '{key}'")
+    return key
+
+
+def test_a_hundred_thousand_jobs_behind_one_key_cost_a_claim_of_others_nothing(one_key: str) -> None:
+    plan = explained(claim.CLAIM_FULL, claim_params(queues=["q"], lanes=[""]), MEASURED)
+
+    assert plan["Actual Rows"] == 10
+    assert pages(plan) < 250
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_an_enqueue_costs_the_same_whatever_waits_behind_its_key(one_key: str, is_new: bool) -> None:
+    key = "new" if is_new else one_key
+
+    plan = explained(enqueue_ordered.ENQUEUE_ORDERED, enqueue._arrays([new_job(ordering_key=key)]), MEASURED)
+
+    assert pages(plan) < 100
+
+
+@pytest.mark.parametrize("has_head", [True, False])
+def test_a_let_out_costs_the_same_however_many_wait(one_key: str, has_head: bool) -> None:
+    if not has_head:
+        db.rows(ALIAS, f"delete from djqueue_job where ordering_key = '{one_key}' and state = 'ready'")
+    keys = {"queues": ["q"], "keys": [one_key]}
+    db.rows(ALIAS, ordering.LOCK, keys)
+
+    plan = explained(ordering.LET_OUT, keys | {"note": True, "tell": True}, MEASURED)
+
+    assert pages(plan) < 100

@@ -159,6 +159,9 @@ def in_state(state: str, queue: str = "q") -> None:
         bend("suspect = true", one)
     elif state == "behind its key":
         bend("state = 'parked', ordering_key = 'o'", one)
+    elif state == "about to be let out":
+        bend("state = 'parked', ordering_key = 'o'", one)
+        db.rows(ALIAS, "insert into djqueue_wake (queue_name, ordering_key) values (%(q)s, 'o')", {"q": queue})
     elif state == "set aside":
         bend("state = 'parked', parked_for = 'task:t'", one)
     elif state == "scheduled":
@@ -171,7 +174,8 @@ def in_state(state: str, queue: str = "q") -> None:
         ("ready", True, True),
         ("suspect", True, True),
         ("leased", True, True),
-        ("behind its key", True, True),
+        ("about to be let out", True, True),
+        ("behind its key", False, False),
         ("scheduled", False, True),
         ("set aside", False, False),
     ],
@@ -183,7 +187,7 @@ def test_a_drain_waits_for_what_could_run_here(store: str, state: str, waits: bo
     assert pending("q", scheduled=True) is waits_for_all
 
 
-@pytest.mark.parametrize("state", ["ready", "suspect", "leased", "behind its key", "scheduled"])
+@pytest.mark.parametrize("state", ["ready", "suspect", "leased", "about to be let out", "scheduled"])
 def test_a_drain_looks_at_the_queues_it_serves_only(store: str, state: str) -> None:
     in_state(state, "q")
 
