@@ -229,7 +229,7 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
     "look": (lease.LOOK, lambda: leases(20), {PKEY, HISTORY_ID, LETTER}),
     "release": (lease.RELEASE, lambda: leases(20) | {"interrupted": 0}, {PKEY}),
     "snooze": (lease.SNOOZE, lambda: leases(20) | {"delays": [1.0] * 20}, {PKEY}),
-    "aside": (lease.ASIDE, lambda: leases(20), {PKEY}),
+    "aside": (lease.ASIDE, lambda: leases(20) | {"reasons": ["task:t"] * 20}, {PKEY}),
     "cancel asked": (lease.CANCEL_ASKED, lambda: leases(20), {PKEY}),
     "owned": (lease.OWNED, lambda: {"worker": "w7"}, {LEASED}),
     "cancel requested": (lease.CANCEL_REQUESTED, lambda: {"workers": ["w7", "w8"]}, {LEASED}),
