@@ -213,10 +213,11 @@ def _atomic_tasks_that_do_not_say(where: str, backend: DjqueueBackend) -> Iterat
     """Above READ COMMITTED a heartbeat that passes during an atomic handler would make its ack fail."""
     alias = backend.alias_of_database
     for task in registry.tasks():
-        if task.backend == backend.alias and task.atomic and task.isolation is None:
+        if task.backend == backend.alias and task.atomic and task.isolation != "read committed":
             yield Error(
                 f"{task.module_path}: atomic=True runs at READ COMMITTED, but {where} gives {alias!r} a stricter one.",
-                hint='Say so with @task(atomic=True, isolation="read committed"), or do without atomic.',
+                hint='Say so with @task(atomic=True, isolation="read committed"), or do without atomic. (Processes of '
+                'its own the task gets from its queue then: OPTIONS["queues"] = {name: {"isolation": "process"}}.)',
                 id="djqueue.E005",
             )
 

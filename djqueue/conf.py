@@ -22,6 +22,9 @@ class QueueOptions:
     weight: int = 1
     """Share of a worker's attention among the queues that it serves: 1 to 1,000."""
 
+    isolation: str | None = None
+    """`"process"`: each job of the queue runs in a process of its own. None: as its task says."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
@@ -187,8 +190,13 @@ def _queue(name: object, settings: object, problems: list[str]) -> QueueOptions:
     for key, value in settings.items():
         if key in LATER_QUEUE_KEYS:
             problems.append(f"queues[{name!r}]: {key!r} is not supported by this version of djqueue yet; remove it")
+        elif key == "isolation":
+            if value in ("process", None):
+                values[key] = value
+            else:
+                problems.append(f"queues[{name!r}]: isolation: expected 'process' or None, got {value!r}")
         elif key != "weight":
-            problems.append(f"queues[{name!r}]: unknown setting {key!r}{nearest(key, ['weight'])}")
+            problems.append(f"queues[{name!r}]: unknown setting {key!r}{nearest(key, ['weight', 'isolation'])}")
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000:
             problems.append(f"queues[{name!r}]: weight: expected a whole number from 1 to 1,000, got {value!r}")
         else:

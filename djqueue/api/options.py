@@ -75,9 +75,10 @@ class TaskOptions(TypedDict, total=False):
     """Run the handler in a transaction on the job's database whose last statement is the job's end: its effects there
     happen exactly once. Default: False."""
 
-    isolation: Literal["read committed"] | None
-    """`"read committed"`: run the transaction of an `atomic` task at that level although the database alias has a
-    stricter one, which a check demands to be said. None: the alias has no stricter one."""
+    isolation: Literal["process", "read committed"] | None
+    """`"process"`: each job runs in a process of its own, for code that may crash or leak; see the page on failures.
+    `"read committed"`: run the transaction of an `atomic` task at that level although the database alias has a
+    stricter one, which a check demands to be said. None: neither. Who wants both gives the queue the isolation."""
 
     dedupe_key: DedupeKey
     """While an unfinished job of the queue holds the key, enqueueing returns that job and writes none. Text of at most
@@ -257,10 +258,8 @@ def _choices(task: Any) -> Iterable[str]:
         for each in getattr(task, name):
             if not (isinstance(each, type) and issubclass(each, BaseException)):
                 yield f"{name}: expected exception classes, got {each!r}"
-    if task.isolation == "process":
-        yield "isolation: 'process' is not supported by this version of djqueue yet; leave it out"
-    elif task.isolation not in (None, "read committed"):
-        yield f"isolation: expected 'read committed' or None, got {task.isolation!r}"
+    if task.isolation not in (None, "process", "read committed"):
+        yield f"isolation: expected 'process', 'read committed' or None, got {task.isolation!r}"
     if task.on_conflict != "ignore":
         yield f"on_conflict: this version of djqueue supports 'ignore' only, got {task.on_conflict!r}"
     if task.on_dead not in get_args(WhenDead):

@@ -42,7 +42,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     dead_on: ExceptionClasses = ()
     ignore_on: ExceptionClasses = ()
     atomic: bool = False
-    isolation: Literal["read committed"] | None = None
+    isolation: Literal["process", "read committed"] | None = None
     dedupe_key: DedupeKey = None
     on_conflict: Literal["ignore"] = "ignore"
     ordering_key: OrderingKey = None

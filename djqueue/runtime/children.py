@@ -5,15 +5,17 @@ import os
 import signal
 import time
 from collections.abc import Callable, Collection
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from djqueue.runtime.plan import Plan
-from djqueue.runtime.slot_table import KIND, ORDER_DRAIN, ORDERS, Kind, Page, SlotTable
+from djqueue.runtime.slot_table import KIND, ORDER_DRAIN, ORDERS, ZYGOTE, Kind, Page, SlotTable
 
 SPARE_PAGES = 16
 """Pages beyond four per process: for workers that are about to end and for those that the keeper has yet to settle."""
+
+LINGER_SECONDS = 2.0
 
 SOME = 3
 """So many may end young, one after another, before their replacements are held back."""
@@ -58,11 +60,24 @@ class WorkerChild(Child):
         self.page = page
         self.is_condemned = False
         """Told to end because something in it went wrong; another has taken its place."""
+        self._ended_at: float | None = None
 
     @property
     def kind(self) -> Kind:
         """What it is for."""
         return Kind(self.page.get(KIND))
+
+    @property
+    def end_code(self) -> int | None:
+        """How it ended, once the processes of its isolated jobs are gone as well: nothing is given back while its code
+        can run. They all hold the other end of the sentinel. (So does what a handler has forked off on purpose, which
+        is not waited for longer than a moment.)"""
+        code = self.exit_code
+        if code is None or not self.page.get(ZYGOTE):
+            return code
+        self._ended_at = self._ended_at or time.monotonic()
+        is_over = wait([self.process.sentinel], 0) or time.monotonic() - self._ended_at > LINGER_SECONDS
+        return code if is_over else None
 
     def drain(self) -> None:
         """Order it to claim no more and to end when what runs has ended. The signal only makes it look at once."""

@@ -55,6 +55,14 @@ class Guard(Protocol):
     def reset_after(self) -> str: ...
 
 
+class Isolating(Protocol):
+    """What runs some of the jobs elsewhere: `isolation.Isolation`."""
+
+    def takes(self, held: Held) -> bool: ...
+
+    def run(self, held: Held) -> Outcome: ...
+
+
 class Executor:
     """Runs jobs on slot threads of one worker."""
 
@@ -65,7 +73,9 @@ class Executor:
         loop: AsyncLoop,
         is_stopping: Callable[[], bool],
         guard: Guard | None = None,
+        isolation: Isolating | None = None,
     ) -> None:
+        self._isolation = isolation
         self._guard = guard or handler_db
         self._alias = alias
         self._options = options
@@ -79,6 +89,14 @@ class Executor:
             return Expired()
         if not held.start(self._options.timeout_seconds):
             return NotStarted()
+        if self._isolation is not None and self._isolation.takes(held):
+            outcome = self._isolation.run(held)
+            held.ended = time.monotonic()
+            return outcome
+        return self.perform(held)
+
+    def perform(self, held: Held) -> Outcome:
+        """Run a job that was written as started, in this thread."""
         try:
             self._guard.check_before()
             outcome = contextvars.copy_context().run(self._attempt, held)

@@ -54,6 +54,17 @@ def reset_after() -> str:
     return fault
 
 
+def open_transaction(connection: Any) -> str:
+    """Say that the handler has left a transaction open on this connection, or nothing."""
+    open_ = connection.in_atomic_block or bool(connection.savepoint_ids)
+    raw = connection.connection
+    if raw is not None and connection.vendor == "postgresql" and not raw.closed:
+        open_ = open_ or raw.pgconn.transaction_status != _IDLE
+    if not open_:
+        return ""
+    return f"the handler left a transaction open on {connection.alias!r}; it was rolled back: end it in the handler"
+
+
 def close_all() -> None:
     """Close all connections of this thread."""
     for connection in connections.all(initialized_only=True):
@@ -67,19 +78,10 @@ def _reset(connection: Any) -> str:
             return f"the handler left a transaction open on {connection.alias!r}"
         return ""
     connection.queries_log.clear()
-    fault = _open_transaction(connection)
+    fault = open_transaction(connection)
     if fault or not connection.get_autocommit() or not _is_as_new(connection):
         _discard(connection)
     return fault
-
-
-def _open_transaction(connection: Any) -> str:
-    open_ = connection.in_atomic_block or bool(connection.savepoint_ids)
-    if connection.vendor == "postgresql" and not connection.connection.closed:
-        open_ = open_ or connection.connection.pgconn.transaction_status != _IDLE
-    if not open_:
-        return ""
-    return f"the handler left a transaction open on {connection.alias!r}; it was rolled back: end it in the handler"
 
 
 def _is_as_new(connection: Any) -> bool:

@@ -28,6 +28,7 @@ class Held:
         "forced",
         "index",
         "is_async",
+        "is_isolated",
         "job",
         "lease",
         "outcome",
@@ -51,8 +52,10 @@ class Held:
         self.outcome: Outcome | None = None
         self.cancel_seen = 0.0
         self.is_async = inspect.iscoroutinefunction(self.task.func) and not self.task.atomic
+        self.is_isolated = False
+        """It runs in a process of its own; the slot's thread only watches that."""
         self.forced = ""
-        """Why an exception was sent into the handler: `timeout` or `cancel`."""
+        """Why the handler is to be ended by force: `timeout` or `cancel`."""
 
     @property
     def waited_seconds(self) -> float:

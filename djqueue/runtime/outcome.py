@@ -26,13 +26,15 @@ class Failed:
 
     failure: FailureText
     kind: str = "error"
-    """`error`, `timeout` or `fault`."""
+    """`error`, `timeout`, `fault` or `lost`."""
     after_seconds: float | None = None
     """The handler's own wish for the delay; None: the task's policy decides."""
     at_least_seconds: float = 0
     """What the other side asked for (Retry-After); the policy may wait longer."""
     final_reason: str = ""
     """Not empty: the job is dead at once, for this reason."""
+    reason: str = ""
+    """Not empty: what a dead letter says in place of "attempts used up"."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from djqueue.runtime.plan import Plan
-from djqueue.runtime.slot_table import ORDER_DRAIN, ORDERS, SlotTable
+from djqueue.runtime.slot_table import ORDER_DRAIN, ORDERS, ZYGOTE, Page, SlotTable
+
+if TYPE_CHECKING:
+    from djqueue.runtime.zygote import Zygote
 
 log = logging.getLogger("djqueue")
 
@@ -52,6 +55,12 @@ def run_preflight(plan: Plan, table: SlotTable, parent_pid: int) -> None:
     _live(lambda: _look(plan))
 
 
+def live_as_child(parent_pid: int, life: Callable[[], int]) -> NoReturn:
+    """Live, in a process that was just forked by hand; it ends with its parent at the latest."""
+    signal.set_wakeup_fd(-1)
+    _live(lambda: _after(parent_pid, life))
+
+
 def die_with(parent_pid: int, number: signal.Signals = signal.SIGKILL) -> None:
     """Get this signal as soon as the parent is gone: nobody would watch this process any more."""
     if sys.platform == "linux":
@@ -72,11 +81,16 @@ def _begin(parent_pid: int) -> None:
         django.setup()
 
 
+def _after(parent_pid: int, life: Callable[[], int]) -> int:
+    die_with(parent_pid)
+    return life()
+
+
 def _work(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int]) -> int:
     from djqueue.runtime.worker import Worker
 
     page = table.pages[index]
-    worker = Worker(plan, page)
+    worker = Worker(plan, page, _zygote(plan, page, numbers))
     strays: list[int] = []
 
     def on_signal(number: int, frame: object) -> None:
@@ -88,6 +102,19 @@ def _work(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int]) -> i
         signal.signal(number, on_signal)
     worker.run()
     return EXIT_RECYCLED if worker.is_recycling or strays else 0
+
+
+def _zygote(plan: Plan, page: Page, numbers: Iterable[int]) -> "Zygote | None":
+    """Fork one if jobs want processes of their own, before this process has threads and connections."""
+    from djqueue.api import registry
+    from djqueue.runtime import isolation, jobprocess
+    from djqueue.runtime.zygote import Zygote
+
+    registry.load()
+    if not isolation.is_wanted(plan):
+        return None
+    page.set(ZYGOTE, 1)
+    return Zygote.start(lambda channel: jobprocess.live(plan, page, channel), numbers)
 
 
 def _look(plan: Plan) -> int:

@@ -216,6 +216,7 @@ class Settling:
             delay_seconds=delay,
             final=bool(failed.final_reason),
             reason=self._redaction.text("reason", held.job.task_name, failed.final_reason, REASON_LIMIT)
+            or failed.reason
             or ("timeout" if failed.kind == "timeout" else "attempts used up"),
             began_ago=max(0.0, held.ended - held.began),
             cause=cause_of(text, held.job.task_name, self._options.code_version),

@@ -33,6 +33,7 @@ _EMPTY_PAGE = memoryview(bytes(8 * _PAGE)).cast("q")
 
 STOP_KEEPER, SUSPECTS_WAIT, KEEPER_BEAT = range(3)
 STATUS, PID, ID_HIGH, ID_LOW, BEAT, PROGRESS, ORDERS, EXIT_CODE, WHY, KIND, DONE, REPLACE, ENDED_AT = range(13)
+STOPPING, ZYGOTE = range(13, 15)
 R_SEQUENCE, R_HIGH, R_LOW, R_TOKEN, R_STATE, R_STARTED, R_DEADLINE, R_REVOKED, R_LOST, R_CANCEL = range(10)
 
 
@@ -171,6 +172,10 @@ class Page:
     def extend(self, index: int, deadline: int) -> None:
         """Write a later deadline of a running job."""
         self._words[self._record(index) + R_DEADLINE] = deadline
+
+    def deadline(self, index: int) -> int:
+        """Return the deadline of a running job, which its own process may have moved."""
+        return self._words[self._record(index) + R_DEADLINE]
 
     def end(self, index: int) -> None:
         """Write that the job's handler has returned."""

@@ -123,6 +123,8 @@ class _Slot(threading.Thread):
         with self._forcing:
             if self.current is held:
                 held.forced = why
+                if held.is_isolated:
+                    return  # whoever watches its process sees it
                 _send(self.ident, JobTimeout if why == "timeout" else JobCancelled)
 
 

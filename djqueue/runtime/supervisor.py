@@ -124,7 +124,7 @@ class Supervisor:
     def _bury(self) -> None:
         """Note the workers that have ended, and let the keeper settle what they held."""
         for child in self._workers[:]:
-            code = child.exit_code
+            code = child.end_code
             if code is not None:
                 self._workers.remove(child)
                 self._note_end(child, code)

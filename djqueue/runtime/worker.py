@@ -27,6 +27,7 @@ from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
+from djqueue.runtime.isolation import Isolation
 from djqueue.runtime.listener import Listener
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.settling import Settling
@@ -45,6 +46,7 @@ from djqueue.runtime.slot_table import (
 )
 from djqueue.runtime.slots import Slots
 from djqueue.runtime.tally import Tally
+from djqueue.runtime.zygote import Zygote
 from djqueue.states import FINISHED, State
 from djqueue.store import claim, db, faults, finish, history, lease, recover, workers
 from djqueue.store.claim import Claimed
@@ -66,7 +68,7 @@ TROUBLE = (*faults.ERRORS, OSError)
 class Worker:
     """The main loop of a worker process."""
 
-    def __init__(self, plan: Plan, page: Page) -> None:
+    def __init__(self, plan: Plan, page: Page, zygote: Zygote | None = None) -> None:
         self._plan = plan
         self._alias = plan.alias
         self._page = page
@@ -90,7 +92,8 @@ class Worker:
         os.set_blocking(self._poke_write, False)
         self._is_waiting = False
         self._loop = AsyncLoop()
-        executor = Executor(self._alias, plan.options, self._loop, lambda: self._stopping)
+        isolation = Isolation(plan.options, zygote, lambda: self._stopping)
+        executor = Executor(self._alias, plan.options, self._loop, lambda: self._stopping, isolation=isolation)
         self._slots = Slots(1 if self._is_for_suspects else plan.threads, executor, self._poke)
         self._claimer = Claimer(plan, self._id)
         self._settling = Settling(self._alias, plan.options, self._id, self._let_go)

@@ -78,6 +78,7 @@ def test_e001_every_wrong_option_is_reported_at_once() -> None:
         ({"queues": {"emails": 5}}, "queues['emails']: expected a dict of settings, got 5; write"),
         ({"queues": {5: {}}}, "queues: expected names of queues as keys, got 5"),
         ({"queues": {None: 1}}, "queues: expected names of queues as keys, got None"),
+        ({"queues": {"emails": {"isolation": "thread"}}}, "isolation: expected 'process' or None, got 'thread'"),
         ({"task_modules": 5}, "task_modules: expected a list of module names, got 5; write"),
         ({"task_modules": "shop"}, "task_modules: expected a list of module names, got 'shop'"),
         ({"task_modules": [5]}, "task_modules: expected a list of module names, got [5]"),
@@ -130,6 +131,13 @@ def test_e005_an_atomic_task_under_a_stricter_isolation_level_must_say_what_it_r
     assert "more_work" not in said
     other["OPTIONS"] = {"isolation_level": 2}
     assert "work" not in found(database="other").get("djqueue.E005", "")
+
+
+def test_e005_a_process_of_its_own_says_nothing_about_the_level(other: dict[str, Any]) -> None:
+    task(atomic=True, isolation="process")(work)
+    other["OPTIONS"] = {"isolation_level": 4}
+
+    assert 'OPTIONS["queues"] = {name: {"isolation": "process"}}' in found(database="other")["djqueue.E005"]
 
 
 def test_e005_a_stricter_level_may_also_come_from_the_server(db: None) -> None:
