@@ -6,7 +6,7 @@ again later; only what concerns the connection itself goes up to the routine.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from djqueue.conf import Options
 from djqueue.runtime.leader import LeaderDuty
@@ -112,9 +112,10 @@ class SummaryDuty:
 
     name = "summary"
 
-    def __init__(self, alias: str, leader: LeaderDuty) -> None:
+    def __init__(self, alias: str, leader: LeaderDuty, queue_names: Iterable[str] = ()) -> None:
         self._alias = alias
         self._leader = leader
+        self._names = sorted(queue_names)
         self._careful = Careful(alias)
 
     def tick(self) -> float:
@@ -126,7 +127,7 @@ class SummaryDuty:
         return max(SUMMARY_SECONDS, SUMMARY_SHARE * (time.monotonic() - began))
 
     def _summarise(self) -> bool:
-        stats.summarise_queues(self._alias)
+        stats.summarise_queues(self._alias, self._names)
         return True
 
 

@@ -22,9 +22,10 @@ def routines(plan: Plan) -> list[tuple[str, list[Duty]]]:
     """Return the duties by the name of their routine."""
     alias = plan.alias
     house = LeaderDuty(alias, plan.supervisor_id, HOUSE)
+    names = {*plan.known_queues, *plan.options.queues}
     return [
         ("leading", [house, *_cron(plan), PausesDuty(alias, house)]),
-        ("housekeeping", [PrunerDuty(alias, plan.options, house), SummaryDuty(alias, house)]),
+        ("housekeeping", [PrunerDuty(alias, plan.options, house), SummaryDuty(alias, house, names)]),
         ("letters", [DeathsDuty(alias, plan.options, house), ReplayDuty(alias, house), BulkDuty(alias, house)]),
         ("vacuum", [VacuumDuty(alias, house)]),
     ]

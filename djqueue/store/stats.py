@@ -4,7 +4,7 @@ Invariant: statistics never make a job wait: they are written in the order of th
 deadlock, and a queue row that somebody is editing is passed over.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from djqueue.policy.histogram import BUCKETS
@@ -60,14 +60,21 @@ _LIVE = """
         count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'parked') as parked,
         count(*) filter (where state = 'leased') as leased, min(run_at) filter (where state = 'ready') as oldest
     from djqueue_job group by queue_name"""
-# Rows for queues that have none yet; then all rows but those that are being edited.
+# Rows for queues that have none yet: those with jobs, those whose jobs ended in the last minutes (a range of the index of
+# minutes; the leader looks every few seconds), and those that the caller names. Then all rows but those being edited.
 SUMMARISE = f"""
 with live as materialized ({_LIVE}),
+known(name) as (
+    select queue_name from live
+    union select unnest(%(names)s::text[])
+    union select queue_name from djqueue_stat where minute > statement_timestamp() - interval '10 min'),
 made as (
     insert into djqueue_queue (name, ready, scheduled, parked, leased, oldest_ready_at, summary_at)
-    select queue_name, ready, scheduled, parked, leased, oldest, statement_timestamp() from live
-    where not exists (select from djqueue_queue q where q.name = live.queue_name)
-    order by queue_name on conflict (name) do nothing),
+    select known.name, coalesce(ready, 0), coalesce(scheduled, 0), coalesce(parked, 0), coalesce(leased, 0), oldest,
+        statement_timestamp()
+    from known left join live on live.queue_name = known.name
+    where not exists (select from djqueue_queue q where q.name = known.name)
+    order by known.name on conflict (name) do nothing),
 free as materialized (
     select name from djqueue_queue order by name for no key update skip locked)
 update djqueue_queue q set ready = coalesce(live.ready, 0), scheduled = coalesce(live.scheduled, 0),
@@ -102,9 +109,10 @@ def prune_stats(alias: str, keep_days: int = 30) -> int:
     return len(db.rows(alias, PRUNE_STATS, {"days": keep_days}))
 
 
-def summarise_queues(alias: str) -> None:
-    """Write each queue's figures into its row, which is made where a queue with jobs has none. Counts are exact."""
-    db.rows(alias, SUMMARISE)
+def summarise_queues(alias: str, names: Iterable[str] = ()) -> None:
+    """Write each queue's figures into its row. A row is made for every queue that has none and has jobs, had some that
+    ended in the last ten minutes, or is named. Counts are exact."""
+    db.rows(alias, SUMMARISE, {"names": list(names)})
 
 
 def _merged(rows: Sequence[Stat]) -> dict[tuple[str, str, str], Stat]:

@@ -134,6 +134,18 @@ def test_a_summary_counts_exactly_and_makes_missing_rows() -> None:
     assert summary("b") == (0, 1, 0, 2, False, True)
 
 
+def test_every_queue_that_had_statistics_lately_or_is_named_gets_a_row() -> None:
+    stats.record("default", [stat("a", queue="quick")])
+    put("busy", count=2)
+
+    stats.summarise_queues("default", ["named", "busy"])
+
+    assert {name: summary(name) for name in ("quick", "named")} == dict.fromkeys(
+        ("quick", "named"), (0, 0, 0, 0, False, True)
+    )
+    assert summary("busy")[0] == 2
+
+
 def test_a_queue_that_ran_empty_goes_back_to_nothing() -> None:
     ids = put("a", count=2)
     stats.summarise_queues("default")
