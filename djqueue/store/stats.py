@@ -60,8 +60,8 @@ _LIVE = """
         count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'parked') as parked,
         count(*) filter (where state = 'leased') as leased, min(run_at) filter (where state = 'ready') as oldest
     from djqueue_job group by queue_name"""
-# Rows for queues that have none yet: those with jobs, those whose jobs ended in the last minutes (a range of the index of
-# minutes; the leader looks every few seconds), and those that the caller names. Then all rows but those being edited.
+# Rows for queues that have none yet: those with jobs, those whose jobs ended in the last minutes (a range of the index
+# of minutes; the leader looks every few seconds), and those that are named. Then all rows but those being edited.
 SUMMARISE = f"""
 with live as materialized ({_LIVE}),
 known(name) as (
