@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from djqueue.api.cron import cron
     from djqueue.api.results import JobResult
     from djqueue.api.task import DjqueueTask, task
+    from djqueue.api.why import why
     from djqueue.exceptions import (
         ArgumentsError,
         Cancel,
@@ -55,6 +56,7 @@ __all__ = [
     "cron",
     "retry_after",
     "task",
+    "why",
 ]
 
 _HOMES = {
@@ -66,6 +68,7 @@ _HOMES = {
     "cron": "djqueue.api.cron",
     "retry_after": "djqueue.policy.verdict",
     "task": "djqueue.api.task",
+    "why": "djqueue.api.why",
 }
 
 

@@ -53,6 +53,12 @@ class QueueSelection:
         return [name for name in dict.fromkeys((*self.weights, *others)) if name not in self.excluded]
 
 
+def serves(said: Iterable[str], queue_name: str) -> bool:
+    """Tell whether a worker that says so of itself (`name`, `*`, `-name`) serves a queue."""
+    words = set(said)
+    return queue_name in words or ("*" in words and f"-{queue_name}" not in words)
+
+
 def shuffle(weights: Mapping[str, float], rng: random.Random) -> list[str]:
     """Return the names in a weighted random order: the heavier, the sooner. A weight of 0 or less comes last.
 

@@ -9,9 +9,9 @@ from djqueue.management.commands.runworker import (
     run_worker,
     with_checks_where_work_is_done,
 )
-from djqueue.management.verbs import cron, pausing
+from djqueue.management.verbs import cron, pausing, why
 
-GROUPS = (pausing,)
+GROUPS = (why, pausing)
 """Each declares its verbs, and with each what runs it."""
 
 

@@ -1,0 +1,189 @@
+"""What decides whether one job can be claimed now: its row, and whatever may hold it back, read together.
+
+Invariant: the same columns and the same clock as the claim; what is counted is counted up to a limit, so that the
+answer costs the same before a hundred jobs and before a million.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from djqueue.policy.gates import gates as gates_of
+from djqueue.states import State
+from djqueue.store import db
+
+MOST_AHEAD = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A pause in force, or a closed gate."""
+
+    until: datetime | None
+    reason: str
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """An unfinished job and what stands around it."""
+
+    now: datetime
+    id: UUID
+    state: State
+    queue_name: str
+    task_name: str
+    tenant_id: str
+    priority: int
+    lane: str
+    run_at: datetime
+    expires_at: datetime | None
+    is_suspect: bool
+    attempts: int
+    max_attempts: int
+    started_at: datetime | None
+    leased_by: str | None
+    parked_for: str | None
+    ordering_key: str | None
+    queue_pause: Held | None
+    task_pause: Held | None
+    tenant_pause: Held | None
+    head_id: UUID | None
+    """The job that holds its ordering key, if that is another one."""
+    head_state: str | None
+    blocked_by: UUID | None
+    """The dead letter that blocks its ordering key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """A gate or a lane of the job that has a row: closed, capped, or both once."""
+
+    name: str
+    closed_until: datetime | None
+    """If that is ahead."""
+    reason: str
+    max_running: int | None
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """A live worker, as far as it matters to this job."""
+
+    id: str
+    queues: list[str]
+    knows: bool
+    slots: int
+    busy: int
+
+
+FACTS = """
+select clock_timestamp(), j.id, j.state, j.queue_name, j.task_name, j.tenant_id, j.priority, j.lane, j.run_at,
+    j.expires_at, j.suspect, j.attempts, j.max_attempts, j.started_at, j.leased_by, j.parked_for, j.ordering_key,
+    case when q.paused_until > clock_timestamp() then q.paused_until end, coalesce(q.paused_reason, ''),
+    coalesce(q.paused_by, ''), t.paused_until, coalesce(t.reason, ''), coalesce(t.paused_by, ''),
+    x.paused_until, coalesce(x.reason, ''), coalesce(x.paused_by, ''), head.id, head.state, block.job_id
+from djqueue_job j
+left join djqueue_queue q on q.name = j.queue_name
+left join djqueue_pause t on t.kind = 'task' and t.name = j.task_name and t.paused_until > clock_timestamp()
+left join djqueue_pause x on x.kind = 'tenant' and x.name = j.tenant_id and j.tenant_id <> ''
+    and x.paused_until > clock_timestamp()
+left join lateral (select h.id, h.state from djqueue_job h where h.queue_name = j.queue_name
+    and h.ordering_key = j.ordering_key and (h.state <> 'parked' or h.parked_for is not null) and h.id <> j.id
+    limit 1) head on true
+left join lateral (select b.job_id from djqueue_key_block b where b.queue_name = j.queue_name
+    and b.ordering_key = j.ordering_key limit 1) block on true
+where j.id = %(id)s
+"""
+
+# The rows that a stepping claim looks at.
+GATES = """
+select g.lane, case when g.closed_until > clock_timestamp() then g.closed_until end, g.reason, g.max_running,
+    case when g.max_running is null then 0 else (select count(*) from (select from djqueue_job b
+        where b.queue_name = g.queue_name and b.lane = g.lane and b.state = 'leased' limit g.max_running) y) end
+from djqueue_lane g where g.queue_name = %(queue)s and g.lane = any(%(lanes)s::text[]) order by length(g.lane), g.lane
+"""
+
+SERVERS = """
+select w.id, w.queues, %(task)s::text = any(w.task_names), w.slots,
+    (select count(*) from djqueue_job j where j.state = 'leased' and j.leased_by = w.id)
+from djqueue_worker w where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping order by w.id
+"""
+
+# In the order of the claim index, in the job's own lane.
+AHEAD = f"""
+select count(*) from (
+    select from djqueue_job a where a.queue_name = %(queue)s and a.lane = %(lane)s and a.state = 'ready'
+        and not a.suspect and (a.priority > %(priority)s or (a.priority = %(priority)s and (a.run_at, a.seq) <
+            (select j.run_at, j.seq from djqueue_job j where j.id = %(id)s)))
+    limit {MOST_AHEAD}) x
+"""
+
+
+def facts(alias: str, id_: UUID) -> Facts | None:
+    """Return what is known of an unfinished job; None where there is none of this id."""
+    found = db.rows(alias, FACTS, {"id": id_})
+    return _facts(found[0]) if found else None
+
+
+def gates(alias: str, queue_name: str, lane: str) -> list[Gate]:
+    """Return the gates of a lane that have a row, the lane itself last."""
+    if not lane:
+        return []
+    names = list(dict.fromkeys([*gates_of(lane), lane]))
+    return [
+        Gate(name=name, closed_until=until, reason=reason, max_running=most, running=running)
+        for name, until, reason, most, running in db.rows(alias, GATES, {"queue": queue_name, "lanes": names})
+    ]
+
+
+def servers(alias: str, task_name: str) -> list[Server]:
+    """Return the live workers, whatever they serve."""
+    return [
+        Server(id=id_, queues=list(queues), knows=knows, slots=slots, busy=busy)
+        for id_, queues, knows, slots, busy in db.rows(alias, SERVERS, {"task": task_name})
+    ]
+
+
+def ahead(alias: str, job: Facts) -> int:
+    """Return how many ready jobs of its lane are claimed before a job; 10,000 at the most."""
+    params = {"queue": job.queue_name, "lane": job.lane, "priority": job.priority, "id": job.id}
+    return int(db.rows(alias, AHEAD, params)[0][0])
+
+
+def _facts(row: db.Row) -> Facts:
+    (now, id_, state, queue, task, tenant, priority, lane, run_at, expires, suspect, attempts, most, *rest) = row
+    (started, leased_by, parked_for, key, *pauses, head_id, head_state, blocked_by) = rest
+    return Facts(
+        now=now,
+        id=id_,
+        state=State(state),
+        queue_name=queue,
+        task_name=task,
+        tenant_id=tenant,
+        priority=priority,
+        lane=lane,
+        run_at=run_at,
+        expires_at=expires,
+        is_suspect=suspect,
+        attempts=attempts,
+        max_attempts=most,
+        started_at=started,
+        leased_by=leased_by,
+        parked_for=parked_for,
+        ordering_key=key,
+        queue_pause=_held(pauses[0:3]),
+        task_pause=_held(pauses[3:6]),
+        tenant_pause=_held(pauses[6:9]),
+        head_id=head_id,
+        head_state=head_state,
+        blocked_by=blocked_by,
+    )
+
+
+def _held(found: Sequence[Any]) -> Held | None:
+    until, reason, by = found
+    return None if until is None else Held(until=until, reason=reason, by=by)
