@@ -16,11 +16,19 @@ from uuid import UUID
 
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, TaskResultDoesNotExist, task_backends
 from djqueue.policy import aside, durations
+from djqueue.policy.gates import Gate as GateKind
 from djqueue.policy.weights import serves
 from djqueue.states import State
 from djqueue.store import forecast, results
 from djqueue.store import why as store
 from djqueue.store.why import Facts, Gate, Held, Server
+
+GATES: dict[str, str] = {
+    GateKind.CIRCUIT: "circuit",
+    GateKind.RATE: "rate limit",
+    GateKind.CONCURRENCY: "concurrency limit",
+    GateKind.TENANT: "tenant",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,12 +200,15 @@ def _not_set_aside(facts: Facts) -> Condition:
 
 def _gates(gates: Iterable[Gate]) -> Iterator[Condition]:
     for gate in gates:
+        name = f"{GATES.get(gate.name[:1], 'gate')} {gate.circuit or gate.name}"
         if gate.closed_until is not None:
-            words = f"{gate.reason or 'closed'} until {_moment(gate.closed_until)}"
-            yield Condition(name="gate_open", holds=False, detail=f"gate {gate.name}: {words}", until=gate.closed_until)
+            detail = f"{name} is closed until {_moment(gate.closed_until)}" + (
+                f": {gate.reason}" if gate.reason else ""
+            )
+            yield Condition(name="gate_open", holds=False, detail=detail, until=gate.closed_until)
         if gate.max_running is not None:
             holds = gate.running < gate.max_running
-            detail = f"gate {gate.name}: {gate.running} of {gate.max_running} running"
+            detail = f"{name}: {gate.running} of {gate.max_running} jobs are running"
             yield Condition(name="gate_has_room", holds=holds, detail=detail)
 
 

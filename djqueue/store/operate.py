@@ -124,7 +124,7 @@ select id, (select count(*) from told) from made
 
 STATES = "select id, state from djqueue_job where id = any(%(ids)s::uuid[])"
 
-# Pausing needs no row to exist before. Workers that wait are told with an empty name: settings have changed.
+# Pausing needs no row to exist before. Workers that wait are told with a star: settings have changed.
 PAUSE = """
 with said as (
     insert into djqueue_queue (name, paused_until, paused_reason, paused_by)
@@ -132,7 +132,7 @@ with said as (
     on conflict (name) do update set paused_until = excluded.paused_until, paused_reason = excluded.paused_reason,
         paused_by = excluded.paused_by
     returning 1)
-select pg_notify('djqueue', '') from said
+select pg_notify('djqueue', '*') from said
 """
 
 

@@ -60,7 +60,7 @@ class Stopped:
         return queue_name in self.queues or bool(self.reason(task_name, tenant_id))
 
 
-# Workers that wait are told, with an empty name instead of a queue's: settings have changed.
+# Workers that wait are told, with a star instead of a queue's name: settings have changed.
 PAUSE = """
 with said as (
     insert into djqueue_pause as p (kind, name, paused_until, reason, paused_by, paused_at, swept)
@@ -68,13 +68,13 @@ with said as (
     on conflict (kind, name) do update set paused_until = excluded.paused_until, reason = excluded.reason,
         paused_by = excluded.paused_by, paused_at = excluded.paused_at, swept = false
     returning 1)
-select pg_notify('djqueue', '') from said
+select pg_notify('djqueue', '*') from said
 """
 RESUME = """
 with gone as (
     delete from djqueue_pause where kind = %(kind)s and name = %(name)s
     returning paused_until > clock_timestamp() as held)
-select held, pg_notify('djqueue', '') from gone
+select held, pg_notify('djqueue', '*') from gone
 """
 IN_FORCE = """
 select 'queue', name, paused_until, paused_reason, paused_by, null::timestamptz from djqueue_queue

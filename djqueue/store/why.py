@@ -59,7 +59,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """A gate or a lane of the job that has a row: closed, capped, or both once."""
+    """A gate of the job that has a row: it is closed or capped, or was once."""
 
     name: str
     closed_until: datetime | None
@@ -67,6 +67,8 @@ class Gate:
     reason: str
     max_running: int | None
     running: int
+    circuit: str
+    """The name of the circuit that it belongs to; '' where it is none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,12 +101,14 @@ left join lateral (select b.job_id from djqueue_key_block b where b.queue_name =
 where j.id = %(id)s
 """
 
-# The rows that a stepping claim looks at.
+# As a walk looks at them: rows of the queue or of all; a cap counts the leases of lanes that begin with the gate.
 GATES = """
 select g.lane, case when g.closed_until > clock_timestamp() then g.closed_until end, g.reason, g.max_running,
-    case when g.max_running is null then 0 else (select count(*) from (select from djqueue_job b
-        where b.queue_name = g.queue_name and b.lane = g.lane and b.state = 'leased' limit g.max_running) y) end
-from djqueue_lane g where g.queue_name = %(queue)s and g.lane = any(%(lanes)s::text[]) order by length(g.lane), g.lane
+    case when g.max_running is null then 0 else (select count(*) from (select from djqueue_job y
+        where y.queue_name = %(queue)s and y.state = 'leased' and y.lane >= g.lane and y.lane < g.lane || ';'
+        limit g.max_running) z) end, coalesce(c.name, '')
+from djqueue_lane g left join djqueue_circuit c on c.gate = g.lane
+where g.queue_name in (%(queue)s, '') and g.lane = any(%(lanes)s::text[]) order by g.lane, g.queue_name
 """
 
 SERVERS = """
@@ -130,13 +134,13 @@ def facts(alias: str, id_: UUID) -> Facts | None:
 
 
 def gates(alias: str, queue_name: str, lane: str) -> list[Gate]:
-    """Return the gates of a lane that have a row, the lane itself last."""
-    if not lane:
+    """Return the gates of a lane that have a row."""
+    names = gates_of(lane)
+    if not names:
         return []
-    names = list(dict.fromkeys([*gates_of(lane), lane]))
     return [
-        Gate(name=name, closed_until=until, reason=reason, max_running=most, running=running)
-        for name, until, reason, most, running in db.rows(alias, GATES, {"queue": queue_name, "lanes": names})
+        Gate(name=name, closed_until=until, reason=reason, max_running=most, running=running, circuit=circuit)
+        for name, until, reason, most, running, circuit in db.rows(alias, GATES, {"queue": queue_name, "lanes": names})
     ]
 
 

@@ -177,20 +177,25 @@ def test_a_job_behind_its_ordering_key_names_the_job_that_comes_first(store: str
 
 
 def test_gates_say_whether_they_are_open_and_have_room(store: str) -> None:
-    register()
-    name = lane([(Gate.CIRCUIT, "stripe"), (Gate.TENANT, "acme")])
-    one = add_one(lane=name)
-    close("q", name, until=None, most=1)
-    assert detail(one, "gate_has_room") == f"gate {name}: 0 of 1 running"
+    circuit, tenant = gate(Gate.CIRCUIT, "stripe"), gate(Gate.TENANT, "acme")
+    one = add_one(lane=f"{circuit}:{tenant}")
+    add_one(lane=tenant)
+    close("q", tenant, until=None, most=1)
+    assert detail(one, "gate_has_room") == f"tenant {tenant}: 0 of 1 jobs are running"
     assert about(one).runnable
 
-    close("q", gate(Gate.CIRCUIT, "stripe"))
-    add_one(lane=name)
-    bend("state = 'leased', lease_until = now(), leased_by = 'w9', attempts = 1", add_one(lane=name))
+    close("", circuit)
+    bend("state = 'leased', lease_until = now(), leased_by = 'w9', attempts = 1", add_one(lane=tenant))
 
     assert [each.holds for each in about(one).conditions if each.name.startswith("gate")] == [False, False]
-    assert "circuit open until 2" in detail(one, "gate_open")
-    assert detail(one, "gate_has_room") == f"gate {name}: 1 of 1 running"
+    assert f"circuit {circuit} is closed until 2" in detail(one, "gate_open")
+    db.rows(
+        ALIAS,
+        "insert into djqueue_circuit (name, gate, changed_at, credited_at) values ('stripe', %(g)s, now(), now())",
+        {"g": circuit},
+    )
+    assert detail(one, "gate_open").startswith("circuit stripe is closed until 2")
+    assert detail(one, "gate_open").endswith(": circuit open")
 
 
 def test_without_a_worker_that_serves_the_queue_or_knows_the_task_nothing_starts(store: str) -> None:
@@ -264,6 +269,7 @@ LANES = [
     lane([(Gate.CIRCUIT, "a"), (Gate.TENANT, "b")]),
     lane([(Gate.TENANT, "c")]),
 ]
+GATES = [gate(Gate.CIRCUIT, "a"), gate(Gate.TENANT, "b"), gate(Gate.TENANT, "c")]
 BENT = [
     "state = 'ready'",
     "state = 'ready'",
@@ -307,9 +313,11 @@ def some_obstacles(rng: random.Random) -> None:
     if rng.random() < 0.5:
         pauses.pause(ALIAS, Kind.TENANT, "x", rng.choice(moments))
     for queue in ("q", "r", "s"):
-        for name in {*LANES[2:], gate(Gate.CIRCUIT, "a")}:
-            if rng.random() < 0.5:
-                close(queue, name, rng.choice(moments))
+        for name in GATES:
+            if rng.random() < 0.4:
+                close(queue, name, rng.choice([*moments, None]), most=rng.choice([None, None, 0, 500]))
+    if rng.random() < 0.3:
+        close("", rng.choice(GATES))
 
 
 def everything_that_starts() -> list[Claimed]:
