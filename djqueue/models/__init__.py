@@ -10,6 +10,7 @@ from djqueue.models.ended import DeadLetter, History, HistoryOverflow
 from djqueue.models.fleet import CodeVersion, Leader, Stat, Worker
 from djqueue.models.job import Job, KeyBlock, Wake
 from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
+from djqueue.models.limits import Limiter, Tenant
 from djqueue.models.queue import Lane, Pause, Queue
 
 __all__ = [
@@ -28,12 +29,14 @@ __all__ = [
     "KeyBlock",
     "Lane",
     "Leader",
+    "Limiter",
     "Pause",
     "Queue",
     "Replay",
     "ReplayJob",
     "RetryBudget",
     "Stat",
+    "Tenant",
     "Wake",
     "Worker",
 ]

@@ -1,7 +1,7 @@
 """The hot table: unfinished jobs only, everything that a claim touches, no foreign keys in or out."""
 
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Length, Now
 from django.db.models.lookups import LessThanOrEqual
 
@@ -117,6 +117,17 @@ class Job(models.Model):
             ),
             models.Index(
                 fields=["queue_name", "lane"], name="djqueue_job_leased", condition=Q(state=State.LEASED.value)
+            ),
+            models.Index(
+                Func("lane", Value("k[0-9a-f]{16}"), function="substring", output_field=models.TextField()),
+                name="djqueue_job_holding",
+                condition=Q(state=State.LEASED.value) & ~Q(lane=""),
+            ),
+            models.Index(
+                F("queue_name"),
+                Func("lane", Value("t[0-9a-f]{16}"), function="substring", output_field=models.TextField()),
+                name="djqueue_job_tenant",
+                condition=Q(state=State.LEASED.value) & ~Q(lane=""),
             ),
             models.Index(fields=["run_at"], name="djqueue_job_due", condition=Q(state=State.SCHEDULED.value)),
             models.Index(

@@ -26,6 +26,9 @@ class Queue(models.Model):
         validators=[MinValueValidator(0.1), MaxValueValidator(31_536_000)],
         help_text="The queue is late when its oldest ready job has waited longer. Empty: 300 seconds.",
     )
+    max_running = models.PositiveIntegerField(null=True, blank=True)
+    rate_limit = models.TextField(blank=True, default="", db_default="")
+    tenant_max_running = models.PositiveIntegerField(null=True, blank=True)
     history_days = models.PositiveSmallIntegerField(null=True, blank=True)
     ageing_seconds = models.FloatField(
         null=True,

@@ -31,6 +31,11 @@ def gate(kind: Gate, name: str) -> str:
     return kind + blake2b(name.encode(), digest_size=8).hexdigest()
 
 
+def queue_gate(queue_name: str) -> str:
+    """Return the name of a queue's own limits in `djqueue_limiter`. All its jobs pass it: it stands in no lane."""
+    return "q" + blake2b(queue_name.encode(), digest_size=8).hexdigest()
+
+
 def lane(names: Iterable[tuple[Gate, str | None]]) -> str:
     """Return the lane of a job with these gates (a None or '' name: no such gate); '' where it has none."""
     order = list(Gate)

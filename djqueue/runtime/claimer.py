@@ -17,9 +17,10 @@ from typing import NamedTuple
 
 from djqueue.policy.weights import shuffle
 from djqueue.runtime.plan import Plan
-from djqueue.store import claim, db, step, workers
+from djqueue.store import claim, db, lanes, step, workers
 from djqueue.store.claim import Claimed, Place, Request
-from djqueue.store.step import BEYOND_THE_EMPTY_LANE, Walk, Walked
+from djqueue.store.lanes import BEYOND_THE_EMPTY_LANE, Walk
+from djqueue.store.step import Walked
 
 RESCAN_SECONDS = 1.0
 """Nothing that the marks pass over waits longer than this for a busy worker to see it."""
@@ -82,7 +83,7 @@ class Claimer:
         self._weights = {name: self._weight(name, settings.get(name)) for name in names}
         self._weights = {n: w for n, w in self._weights.items() if not (n in settings and settings[n].paused)}
         self._refreshed_at = time.monotonic()
-        for name in step.laned(self._alias, list(self._weights)):
+        for name in lanes.laned(self._alias, list(self._weights)):
             self._laned_until[name] = self._refreshed_at + LANED_SECONDS
 
     def request(self, limit: int, free: int) -> Request:

@@ -3,31 +3,18 @@
     cursor ─► next lane ─► its gates open? ─yes─► take a share ─► next lane … until the batch is full or the steps are
                                └─no─► jump over every lane behind the closed gate, in one step
 
-A lane is '' or its gates joined by ':'. `djqueue_lane` has a row for each closed or capped gate, of one queue or (queue
-name '') of all. Invariant: the cost of a claim depends on the lanes that it passes, never on how many jobs they hold.
+Hard limits take two statements of one transaction: the first locks the limiters of the lanes it sees, the second claims
+from them. The second one's snapshot is younger than the locks, so it sees every lease of whoever held them before; in
+one statement limits of 1 were exceeded in one claim of fifty. Who can't have a lock leaves that lane, and waits for
+nobody. Invariant: a job behind a limiter is claimed only under its lock, only within its room, only for a free slot.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from djqueue.store import db
-from djqueue.store.claim import _CLAIMABLE, _KEPT, _PICK, _TAKE, CLAIM_FULL, Claimed, Request, in_order, params
-
-BEYOND_THE_EMPTY_LANE = chr(1)
-"""A cursor after the lane '', before all others."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Walk:
-    """Which lanes of a queue to claim from."""
-
-    queue_name: str
-    from_lane: str = ""
-    """The cursor: the first lane at or after it comes first."""
-    per_lane: int = 1
-    """Jobs from one lane at the most."""
-    max_steps: int = 200
+from djqueue.store import db, limits
+from djqueue.store.claim import _CLAIMABLE, _PICK, _TAKE, CLAIM_FULL, Claimed, Request, in_order, params
+from djqueue.store.lanes import _CLAIM, _LOOK, _ROOM, _TOKENS, Walk, lanes, walk_params
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,71 +24,90 @@ class Walked:
     jobs: list[Claimed]
     cursor: str | None
     """Where to go on; None: the last lane was passed."""
-    open_lanes: int
+    open_lanes: int = 0
     """Lanes passed that were open."""
+    met_limits: bool = False
+    """Some lane was behind a limiter: `limited` has to be said."""
 
 
-# The gates of one lane, looked up by the gate's name: a row for any of them may close the lane. A closed gate also
-# closes every lane that begins with the same gates up to it: those come before prefix || ';', since ';' follows ':'.
-# A gate's cap counts the leases of the lanes that begin with it.
-_GATE = """cross join lateral (select string_to_array(x.lane, ':') as gates) a cross join lateral (
-    select coalesce(min(b.room), %(per_lane)s) as room, coalesce(max(b.skip) filter (where b.room < 1), x.lane) as skip
-    from (
-        select case when g.closed_until > clock_timestamp() then 0 when g.max_running is not null then g.max_running -
-                (select count(*) from (select from djqueue_job y where y.queue_name = %(queue)s and y.state = 'leased'
-                    and y.lane >= g.lane and y.lane < g.lane || ';' limit g.max_running) z) end as room,
-            array_to_string(a.gates[1:array_position(a.gates, g.lane)], ':') || ';' as skip
-        from djqueue_lane g where g.queue_name in (%(queue)s, '') and g.lane = any(a.gates)) b) o"""
-_FIRST = """(select lane from djqueue_job where queue_name = %(queue)s and state = 'ready' and not suspect
-    and lane >= %(from_lane)s order by lane limit 1) x"""
-_NEXT = """(select (select z.lane from djqueue_job z where z.queue_name = %(queue)s and z.state = 'ready'
-    and not z.suspect and z.lane > l.skip order by z.lane limit 1) as lane) x"""
-# Single index descents, at most max_steps of them, until the open lanes seen can fill the batch.
+# The first statement. A limiter that somebody else holds is skipped: its lanes are his just now.
+LOCK = f"""
+with recursive {_LOOK},
+wanted as materialized (
+    select p.gate, min(l.lane) as lane from l cross join lateral unnest(string_to_array(l.lane, ':')) p(gate)
+    where l.room > 0 and p.gate ~ '^[rk][0-9a-f]{{16}}$' group by p.gate
+    union all select %(queue_gate)s::text, null where %(queue_gate)s::text is not null),
+locked as materialized (
+    select m.name from djqueue_limiter m where m.name in (select gate from wanted)
+    order by m.name for no key update skip locked)
+select w.gate, w.lane, k.name is not null, exists (select from djqueue_limiter m where m.name = w.gate)
+from wanted w left join locked k on k.name = w.gate
+"""
+
+# The second. In a weighted queue the tenant with the least virtual time comes first; what is leased now counts with the
+# tenant's mean, so that a batch of long jobs is seen before it has run.
+_VIRTUAL = """case when %(weighted)s then (
+    select greatest(coalesce(t.virtual_seconds, 0), f.base) + coalesce(t.mean_seconds, 1) * (
+            select count(*) from djqueue_job y where y.state = 'leased' and y.lane <> ''
+                and y.queue_name = %(queue)s and substring(y.lane, 't[0-9a-f]{16}') = u.gate)
+        / coalesce(t.weight, (%(tiers)s::jsonb ->> t.tier)::float8, 1)
+    from (select substring(l.lane, 't[0-9a-f]{16}') as gate) u
+    left join djqueue_tenant t on t.queue_name = %(queue)s and t.gate = u.gate
+    cross join (select coalesce(max(virtual_seconds), 0) as base from djqueue_tenant
+        where queue_name = %(queue)s and gate = '') f) end"""
+# Several lanes may share a limiter: together they get no more than its room (rates, holds), and free slots only.
 CLAIM_STEP = f"""
-with recursive l(lane, skip, n, room, took) as (
-    select x.lane, o.skip, 1, o.room, greatest(0, least(o.room, %(per_lane)s)) from {_FIRST} {_GATE}
-    union all
-    select x.lane, o.skip, l.n + 1, o.room, l.took + greatest(0, least(o.room, %(per_lane)s))
-    from l cross join lateral {_NEXT} {_GATE}
-    where l.lane is not null and l.n < %(max_steps)s and l.took < %(limit)s),
+with recursive held as materialized (
+    select m.name, {_ROOM} as room, {_TOKENS} as tokens
+    from djqueue_limiter m where m.name = any(%(limiters)s::text[])),
+{_CLAIM},
 c as materialized (
-    select r.t, r.last from l cross join lateral (
-        select {_PICK} from djqueue_job
-        where queue_name = %(queue)s and lane = l.lane and {_CLAIMABLE}
-        order by priority desc, run_at, seq limit least(l.room, %(per_lane)s) for no key update skip locked) r
-    where l.room > 0 and l.lane is not null limit %(limit)s),
-{_KEPT},
-m as ({_TAKE})
-select m.*, s.lane, s.seen from (
+    select r.t, r.last, o.lane from (
+        select l.lane, l.room, l.n, {_VIRTUAL} as virtual from l where l.room > 0 and l.lane is not null
+        order by virtual, n) o
+    cross join lateral (
+        select {_PICK} from djqueue_job where queue_name = %(queue)s and lane = o.lane and {_CLAIMABLE}
+        order by priority desc, run_at, seq limit least(o.room, %(per_lane)s) for no key update skip locked) r
+    limit least(%(limit)s::bigint, case when %(queue_gate)s::text is not null then coalesce(
+        (select coalesce(room, %(limit)s) from held where name = %(queue_gate)s::text), 0) end)),
+ranked as (
+    select c.t, c.n, r.room as r_room, row_number() over (partition by r.name order by c.n) as r_n,
+        k.room as k_room, row_number() over (partition by k.name order by c.n) as k_n,
+        c.last or %(queue_gate)s::text is not null or r.name is not null or k.name is not null as bound
+    from (select *, row_number() over () as n from c) c
+    left join held r on r.name = substring(c.lane, 'r[0-9a-f]{{16}}')
+    left join held k on k.name = substring(c.lane, 'k[0-9a-f]{{16}}')),
+kept as (
+    select t from (select t, bound, sum(bound::int) over (order by n) as so_many from ranked
+        where (r_room is null or r_n <= r_room) and (k_room is null or k_n <= k_room)) x
+    where not bound or so_many <= %(free)s),
+m as ({_TAKE}),
+spent as (
+    update djqueue_limiter m set tokens = h.tokens - s.n, filled_at = statement_timestamp()
+    from held h join (
+        select gate, count(*) as n from (select substring(lane, 'r[0-9a-f]{{16}}') as gate from m
+            union all select %(queue_gate)s::text from m) x where gate is not null group by gate) s on s.gate = h.name
+    where m.name = h.name and h.tokens is not null)
+select m.*, s.lane, s.seen, s.limited from (
     select (select lane from l order by n desc limit 1) as lane,
-        (select count(*) from l where lane is not null and room > 0) as seen) s
+        (select count(*) from l where lane is not null and room > 0) as seen,
+        exists (select from l where lane ~ '(^|:)[rk][0-9a-f]{{16}}(:|$)') as limited) s
 left join m on true
 """
 
-# The lanes after a given one, without claiming.
-LANES = f"""
-with recursive l(lane, skip, n, room) as (
-    select x.lane, o.skip, 1, o.room from {_FIRST} {_GATE}
-    union all
-    select x.lane, o.skip, l.n + 1, o.room from l cross join lateral {_NEXT} {_GATE}
-    where l.lane is not null and l.n < %(max_steps)s)
-select lane, room > 0 from l where lane is not null order by lane
-"""
 
-# The queues that have claimable jobs in lanes other than '', by one index descent each.
-LANED = """
-select q.name from unnest(%(queues)s::text[]) q(name) cross join lateral (
-    select from djqueue_job where queue_name = q.name and state = 'ready' and not suspect and lane > ''
-    order by lane limit 1) x
-"""
-
-
-def step(alias: str, request: Request, walk: Walk) -> Walked:
-    """Claim from lane to lane, beginning at the cursor."""
-    found = db.rows(alias, CLAIM_STEP, params(request) | _walk_params(walk))
-    jobs = in_order(Claimed._make(row[:-2]) for row in found if row[0] is not None)
-    last, seen = found[0][-2:]
-    return Walked(jobs=jobs, cursor=None if last is None else last + chr(1), open_lanes=seen)
+def step(alias: str, request: Request, walk: Walk, *, limited: bool = False) -> Walked:
+    """Claim from lane to lane, beginning at the cursor; from behind limiters only where `limited` is said."""
+    if not limited and walk.queue_gate is None:
+        return _claim(alias, request, walk, [])
+    with db.one_transaction(alias):
+        wanted = db.rows(alias, LOCK, params(request) | walk_params(walk))
+        walked = _claim(alias, request, walk, [gate for gate, _, is_mine, _ in wanted if is_mine])
+    unknown = [(gate, lane) for gate, lane, _, is_known in wanted if not is_known and lane is not None]
+    if not unknown:
+        return walked
+    limits.make(alias, walk.queue_name, unknown)
+    return walked if walked.jobs else step(alias, request, walk, limited=limited)
 
 
 def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
@@ -111,21 +117,9 @@ def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[
     return in_order(Claimed._make(row) for row in db.rows(alias, CLAIM_FULL, params(request) | extra))
 
 
-def lanes(alias: str, queue_name: str, max_steps: int = 2) -> list[tuple[str, bool]]:
-    """Return the first lanes of a queue that hold claimable jobs, each with whether it is open."""
-    walk = Walk(queue_name=queue_name, max_steps=max_steps)
-    return [(lane, is_open) for lane, is_open in db.rows(alias, LANES, _walk_params(walk))]
-
-
-def laned(alias: str, queue_names: Sequence[str]) -> list[str]:
-    """Return those of these queues that hold claimable jobs in other lanes than ''."""
-    return [row[0] for row in db.rows(alias, LANED, {"queues": list(queue_names)})]
-
-
-def _walk_params(walk: Walk) -> dict[str, Any]:
-    return {
-        "queue": walk.queue_name,
-        "from_lane": walk.from_lane,
-        "per_lane": walk.per_lane,
-        "max_steps": walk.max_steps,
-    }
+def _claim(alias: str, request: Request, walk: Walk, limiters: list[str]) -> Walked:
+    found = db.rows(alias, CLAIM_STEP, params(request) | walk_params(walk) | {"limiters": limiters})
+    jobs = in_order(Claimed._make(row[:-3]) for row in found if row[0] is not None)
+    last, seen, met_limits = found[0][-3:]
+    cursor = None if last is None else last + chr(1)
+    return Walked(jobs=jobs, cursor=cursor, open_lanes=seen, met_limits=met_limits)

@@ -11,7 +11,7 @@ import pytest
 
 from djqueue.store import claim, db, finish, lease, step
 from djqueue.store.claim import Claimed, Place
-from djqueue.store.step import Walk
+from djqueue.store.lanes import Walk
 from tests.store.factories import (
     ALIAS,
     YEAR_1,

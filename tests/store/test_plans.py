@@ -19,7 +19,9 @@ from djqueue.store import (
     enqueue,
     enqueue_ordered,
     finish,
+    lanes,
     lease,
+    limits,
     operate,
     ordering,
     recover,
@@ -28,6 +30,7 @@ from djqueue.store import (
     workers,
 )
 from djqueue.store.claim import Place
+from djqueue.store.lanes import Walk
 from tests.live import Template, live_copy
 from tests.store.factories import ALIAS, NO_PARTITIONS, PARTITION_FOR_ALL, failure, load, new_job, request
 
@@ -59,6 +62,12 @@ def fill_tables() -> None:
         2_000,
         "queue_name, state, attempts, lease_token, leased_by, lease_until, started_at, timeout_seconds, dedupe_key",
         "'q', 'leased', 1, n, 'w' || n % 20, now() + '1 h', now(), 300, 'k' || n",
+    )
+    load(
+        1_000,
+        "queue_name, state, attempts, leased_by, lease_until, lane",
+        "'lanes', 'leased', 1, 'w' || n % 20, now() + '1 h', "
+        "'k' || lpad(to_hex(n % 300), 16, '0') || ':t' || lpad(to_hex(n % 200), 16, '0')",
     )
     load(10_000, "queue_name, state, ordering_key", "'q', 'parked', 'o' || n % 50")
     load(8_000, "queue_name, state, parked_for", "'q', 'parked', 'task:' || n % 4")
@@ -146,6 +155,7 @@ def pages(plan: dict[str, Any]) -> int:
 # ------------------------------------------------------------------------------------------------ every statement
 
 CLAIM_INDEX, PKEY = "djqueue_job_claim", "djqueue_job_pkey"
+HOLDING, OF_TENANT = "djqueue_job_holding", "djqueue_job_tenant"
 LEASED, DUE, SUSPECT, ASIDE = "djqueue_job_leased", "djqueue_job_due", "djqueue_job_suspect", "djqueue_job_aside"
 DEDUPE, LETTER = "djqueue_job_dedupe", "djqueue_dead_letter_pkey"
 HEAD, NEXT = "djqueue_job_head", "djqueue_job_next"
@@ -212,11 +222,23 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
     "full claim": (claim.CLAIM_FULL, lambda: claim_params(queues=["q", "none"], lanes=["", ""]), {CLAIM_INDEX}),
     "step": (
         step.CLAIM_STEP,
-        lambda: claim_params(queue="lanes", from_lane="", per_lane=1, max_steps=200),
-        {CLAIM_INDEX, LEASED},
+        lambda: stepping("lanes"),
+        {CLAIM_INDEX, LEASED, HOLDING, OF_TENANT},
     ),
-    "lanes": (step.LANES, lambda: {"queue": "lanes", "from_lane": "", "max_steps": 2, "per_lane": 1}, {CLAIM_INDEX}),
-    "laned": (step.LANED, lambda: {"queues": ["lanes", "q"]}, {CLAIM_INDEX}),
+    "lock": (step.LOCK, lambda: stepping("lanes"), {CLAIM_INDEX, LEASED, HOLDING, OF_TENANT}),
+    "lanes": (lanes.LANES, lambda: stepping("lanes"), {CLAIM_INDEX}),
+    "make limiters": (
+        limits.MAKE,
+        lambda: {"queue": "lanes", "gates": ["l7", "l8"], "lanes": ["l7", "l8"]},
+        {CLAIM_INDEX},
+    ),
+    "forget limiters": (limits.FORGET, dict, {HOLDING}),
+    "blocks": (
+        limits.BLOCKS,
+        lambda: {"queue": "q", "gates": ["l7"], "queue_gate": "q7", "tenant_cap": 3},
+        {LEASED, HOLDING, OF_TENANT},
+    ),
+    "laned": (lanes.LANED, lambda: {"queues": ["lanes", "q"]}, {CLAIM_INDEX}),
     "queues": (claim.QUEUES, dict, {CLAIM_INDEX}),
     "suspects": (claim.CLAIM_SUSPECT, lambda: claim_params(queues=["q", "lanes"]), {SUSPECT}),
     "suspects wait": (claim.SUSPECTS_WAIT, dict, {SUSPECT}),
@@ -283,13 +305,11 @@ def test_no_statement_looks_so_dear_that_the_server_compiles_it(name: str) -> No
 
 @pytest.mark.parametrize("statement", [claim.CLAIM, claim.CLAIM_FULL, step.CLAIM_STEP, claim.CLAIM_SUSPECT])
 def test_a_claim_updates_by_the_places_of_the_rows_it_locked(statement: str) -> None:
-    params = claim_params(
-        queues=["q"], lanes=[""], priorities=[2], marks=[0.0], queue="q", from_lane="", per_lane=1, max_steps=9
-    )
+    params = stepping("q") | {"queues": ["q"], "lanes": [""], "priorities": [2], "marks": [0.0]}
 
     plan = explained_generic(statement, params)
 
-    [update] = [node for node in nodes(plan) if node["Node Type"] == "ModifyTable"]
+    [update] = [node for node in nodes(plan) if node["Node Type"] == "ModifyTable" and node["Alias"] == "j"]
     assert [node["Node Type"] for node in nodes(update) if node.get("Alias") == "j"][-1] == "Tid Scan"
 
 
@@ -304,7 +324,8 @@ def everyday(queue: str, lane: str = "", priority: int = 0) -> dict[str, Any]:
 
 
 def stepping(queue: str, from_lane: str = "", per_lane: int = 1) -> dict[str, Any]:
-    return claim_params(queue=queue, from_lane=from_lane, per_lane=per_lane, max_steps=200)
+    walk = Walk(queue_name=queue, from_lane=from_lane, per_lane=per_lane, has_caps=True, tenant_cap=500)
+    return claim_params(**lanes.walk_params(walk), limiters=[])
 
 
 @pytest.mark.parametrize(

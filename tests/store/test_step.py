@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from djqueue.store import db, step
-from djqueue.store.step import Walk
+from djqueue.store import db, lanes, step
+from djqueue.store.lanes import Walk
 from tests.store.factories import ALIAS, add, request
 
 
@@ -75,7 +75,7 @@ def test_closed_lanes_are_passed_over(store: str) -> None:
     close("a", queue="another")
 
     assert walk(9) == ({"a": 1, "c": 1}, None)
-    assert step.lanes(ALIAS, "q", 9) == [("a", True), ("b", False), ("c", True)]
+    assert lanes.lanes(ALIAS, "q", 9) == [("a", True), ("b", False), ("c", True)]
 
 
 def test_a_closed_gate_is_jumped_over_with_all_its_lanes_in_one_step(store: str) -> None:
@@ -121,9 +121,9 @@ def test_a_cap_of_none_at_all_claims_nothing(store: str) -> None:
 def test_the_list_of_lanes_is_as_long_as_asked_for(store: str) -> None:
     fill("", "a", "b", "c")
 
-    assert step.lanes(ALIAS, "q") == [("", True), ("a", True)]
-    assert step.lanes(ALIAS, "q", 3) == [("", True), ("a", True), ("b", True)]
-    assert step.lanes(ALIAS, "none") == []
+    assert lanes.lanes(ALIAS, "q") == [("", True), ("a", True)]
+    assert lanes.lanes(ALIAS, "q", 3) == [("", True), ("a", True), ("b", True)]
+    assert lanes.lanes(ALIAS, "none") == []
 
 
 def test_any_gate_of_a_lane_closes_it(store: str) -> None:
@@ -162,4 +162,4 @@ def test_queues_with_lanes_are_those_with_claimable_jobs_in_other_lanes(store: s
     add(1, queue_name="both", lane="t1")
     add(1, queue_name="later", lane="t1", delay_seconds=60)
 
-    assert step.laned(ALIAS, ["plain", "both", "later", "none"]) == ["both"]
+    assert lanes.laned(ALIAS, ["plain", "both", "later", "none"]) == ["both"]
