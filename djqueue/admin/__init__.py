@@ -5,6 +5,7 @@ action goes through the store, which guards it by the state that the row has at 
 """
 
 from djqueue.admin.bulk import BulkActAdmin
+from djqueue.admin.circuits import CircuitAdmin
 from djqueue.admin.cron import CronEntryAdmin, CronFireAdmin
 from djqueue.admin.ended import DeadLetterAdmin, HistoryAdmin
 from djqueue.admin.fleet import WorkerAdmin
@@ -15,6 +16,7 @@ from djqueue.admin.replays import ReplayAdmin
 
 __all__ = [
     "BulkActAdmin",
+    "CircuitAdmin",
     "CronEntryAdmin",
     "CronFireAdmin",
     "DeadLetterAdmin",

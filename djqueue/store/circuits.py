@@ -10,6 +10,7 @@ transaction that opens the circuit; of probes only leases that live are counted,
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -49,6 +50,24 @@ class View:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """A circuit as people see it."""
+
+    view: View
+    changed_at: datetime
+    open_until: datetime | None
+    changed_by: str
+    overrides: dict[str, Any]
+    recent_calls: int
+    """Calls within the window."""
+    recent_failures: int
+    calls: int
+    failures: int
+    opened: int
+    held_back: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
     name: str
     gate: str
@@ -64,6 +83,10 @@ _COLUMNS = """name, gate, state, term, extract(epoch from changed_at)::float8, e
     openings, streak, "window"::text, succeeded, credit, extract(epoch from credited_at)::float8, reason, probes::text,
     overrides::text, extract(epoch from clock_timestamp())::float8"""
 LOOK = f"select {_COLUMNS} from djqueue_circuit where name = any(%(names)s::text[]) or state <> 'closed'"
+LIST = f"""
+select {_COLUMNS}, changed_at, open_until, changed_by, calls, failures, opened, held_back
+from djqueue_circuit order by name
+"""
 # Workers wait for each other here, for the milliseconds that a change takes.
 LOCK = f"select {_COLUMNS} from djqueue_circuit where name = %(name)s for no key update"
 
@@ -104,6 +127,11 @@ def look(alias: str, names: Sequence[str], settings: Mapping[str, CircuitOptions
     """Return what there is to know of these circuits, and of all that are not closed."""
     found = (_row(row) for row in db.rows(alias, LOOK, {"names": list(names)}))
     return [_view(row, row.circuit, len(row.probes), _options(row, settings)) for row in found]
+
+
+def listed(alias: str, settings: Mapping[str, CircuitOptions]) -> list[Listed]:
+    """Return all circuits, by name."""
+    return [_listed(row, settings) for row in db.rows(alias, LIST)]
 
 
 def make(alias: str, names: Sequence[str]) -> None:
@@ -243,6 +271,26 @@ def _view(row: _Row, circuit: Circuit, probing: int, options: CircuitOptions) ->
         options=options,
         now=row.now,
         due_seconds=None if circuit.state is CircuitState.CLOSED or not due else max(0.0, min(due)),
+    )
+
+
+def _listed(row: db.Row, settings: Mapping[str, CircuitOptions]) -> Listed:
+    changed_at, open_until, changed_by, calls, failures, opened, held_back = row[-7:]
+    found = _row(row[:-7])
+    options = _options(found, settings)
+    recent_calls, recent_failures = policy.calls_and_failures(found.circuit, found.now, options)
+    return Listed(
+        view=_view(found, found.circuit, len(found.probes), options),
+        changed_at=changed_at,
+        open_until=open_until,
+        changed_by=changed_by,
+        overrides=found.overrides,
+        recent_calls=recent_calls,
+        recent_failures=recent_failures,
+        calls=calls,
+        failures=failures,
+        opened=opened,
+        held_back=held_back,
     )
 
 

@@ -8,7 +8,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import reverse
 
-MODELS = ("job", "history", "deadletter", "queue", "worker", "cronentry", "cronfire", "errorgroup", "replay")
+MODELS = ("job", "history", "deadletter", "queue", "worker", "cronentry", "cronfire", "errorgroup", "replay", "circuit")
 
 
 def list_of(model: str) -> str:

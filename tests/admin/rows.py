@@ -7,7 +7,8 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from djqueue.models import CronEntry, DeadLetter, ErrorGroup, History, Job, Replay
+from djqueue.models import Circuit, CronEntry, DeadLetter, ErrorGroup, History, Job, Replay
+from djqueue.policy.gates import Gate, gate
 from djqueue.policy.ids import uuid7
 
 TASK = "testproject.shop.tasks.send_receipt"
@@ -135,3 +136,12 @@ def make_group(**fields: Any) -> ErrorGroup:
 def make_replay(**fields: Any) -> Replay:
     """A replay that runs."""
     return Replay.objects.create(**{"created_at": timezone.now(), "total": 10, "requeued": 4, **fields})
+
+
+def make_circuit(**fields: Any) -> Circuit:
+    """A circuit that is closed."""
+    now = timezone.now()
+    gate_name = gate(Gate.CIRCUIT, fields.get("name", "stripe"))
+    return Circuit.objects.create(
+        **{"name": "stripe", "gate": gate_name, "changed_at": now, "credited_at": now, **fields}
+    )
