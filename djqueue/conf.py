@@ -65,6 +65,13 @@ class Options:
     retry_cap_seconds: float = 3_600
     """Longest backoff: 0 to 604,800."""
 
+    retry_budget_ratio: float | None = 0.1
+    """Retries that a queue may make per job that succeeds in it; what is beyond is pushed later: 0 to 100. None: as
+    many as there are."""
+
+    retry_budget_floor: float = 10
+    """Retries per second that a queue may make however little succeeds: 0.01 to 100,000."""
+
     history_days: int = 7
     """How long finished jobs are kept: 0 (about a minute) to 3,650 days."""
 
@@ -128,6 +135,8 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "max_attempts": (1, 1_000),
     "retry_base_seconds": (0, 86_400),
     "retry_cap_seconds": (0, 604_800),
+    "retry_budget_ratio": (0, 100),
+    "retry_budget_floor": (0.01, 100_000),
     "history_days": (0, 3_650),
     "dead_letter_days": (1, 36_500),
     "digest_seconds": (0, 604_800),
@@ -135,7 +144,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 }
 _WHOLE = {"max_attempts", "history_days", "dead_letter_days", "max_args_bytes"}
 _STRINGS = {"database", "code_version", "redact"}
-_OPTIONAL = {"dead_letter_days"}
+_OPTIONAL = {"dead_letter_days", "retry_budget_ratio"}
 
 
 def _problem(name: str, value: Any) -> str | None:
