@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from djqueue.runtime.outcome import Outcome
+from djqueue.runtime.permit import Permit
 from djqueue.runtime.slot_table import R_CANCEL, R_LOST, R_REVOKED, Page, now_ns
 from djqueue.store.claim import Claimed
 from djqueue.store.lease import Lease
@@ -33,6 +34,7 @@ class Held:
         "lease",
         "outcome",
         "page",
+        "permit",
         "taken",
         "task",
     )
@@ -54,6 +56,8 @@ class Held:
         self.is_async = inspect.iscoroutinefunction(self.task.func) and not self.task.atomic
         self.is_isolated = False
         """It runs in a process of its own; the slot's thread only watches that."""
+        self.permit: Permit | None = None
+        """The leave of its circuit to start."""
         self.forced = ""
         """Why the handler is to be ended by force: `timeout` or `cancel`."""
 
@@ -82,6 +86,11 @@ class Held:
     def is_cancel_requested(self) -> bool:
         """Somebody asked for the job to be cancelled."""
         return self.page.is_marked(self.index, R_CANCEL, self.job.lease_token)
+
+    @property
+    def is_shut_out(self) -> bool:
+        """Its circuit has opened since it was claimed."""
+        return self.permit is not None and not self.permit.is_valid
 
     @property
     def is_expired(self) -> bool:

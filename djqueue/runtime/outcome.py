@@ -35,6 +35,8 @@ class Failed:
     """Not empty: the job is dead at once, for this reason."""
     reason: str = ""
     """Not empty: what a dead letter says in place of "attempts used up"."""
+    is_transient: bool = False
+    """What was called is known to be in trouble; counts against the job's circuit."""
 
 
 @dataclass(frozen=True, slots=True)
