@@ -56,18 +56,23 @@ def test_a_worker_started_before_its_database_waits_for_it(own_server: EmbeddedS
     assert supervisor.is_running()
 
 
+def listeners() -> int:
+    return int(rows("select count(*) from pg_stat_activity where query = 'listen djqueue'")[0][0])
+
+
 def test_killed_backends_are_replaced_and_listening_goes_on(trial: Trial) -> None:
     """R15: LISTEN reconnects after its backend is killed; a job is started by notification again."""
     supervisor = trial.supervisor("--threads", "1", options={"poll_seconds": 60})
     tasks.note.enqueue("first")
     trial.wait_for_starts("first")
+    eventually(lambda: listeners() == 1)
 
     rows(
         "select pg_terminate_backend(pid) from pg_stat_activity"
         " where datname = current_database() and pid <> pg_backend_pid()"
     )
     supervisor.wait_for_output("not listening")
-    eventually(lambda: rows("select count(*) from pg_stat_activity where query = 'listen djqueue'")[0][0] == 1, 20)
+    eventually(lambda: listeners() == 1, 20)
     tasks.note.enqueue("second")
 
     trial.wait_for_starts("second", within=10)

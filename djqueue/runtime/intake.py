@@ -1,0 +1,61 @@
+"""What was claimed goes before the slots; what this worker does not know goes back.
+
+Invariant: whatever was claimed is in the slot table before anything else can fail.
+"""
+
+import logging
+from collections.abc import Iterable
+
+from djqueue.api import registry
+from djqueue.runtime.claimer import Claimer
+from djqueue.runtime.held import Held
+from djqueue.runtime.holdings import Holdings
+from djqueue.runtime.slots import Slots
+from djqueue.store import lease, recover, workers
+from djqueue.store.claim import Claimed
+
+log = logging.getLogger("djqueue")
+
+
+class Intake:
+    """Takes up what one worker has claimed."""
+
+    def __init__(self, alias: str, holdings: Holdings, slots: Slots, claimer: Claimer) -> None:
+        self._alias = alias
+        self._holdings = holdings
+        self._slots = slots
+        self._claimer = claimer
+
+    def take_up(self, jobs: Iterable[Claimed]) -> None:
+        """Put claimed jobs into the table and then before the slots; those on their last attempt first."""
+        known: list[Held] = []
+        strangers: list[Claimed] = []
+        for job in jobs:
+            task = registry.get(job.task_name)
+            if task is None:
+                strangers.append(job)
+            else:
+                known.append(self._holdings.take(job, task))
+        known.sort(key=lambda held: held.job.attempts < held.job.max_attempts)
+        for held in known:
+            self._slots.waiting.put(held)
+        if strangers:
+            self._refuse(strangers)
+
+    def _refuse(self, jobs: list[Claimed]) -> None:
+        """Leave tasks that another live worker knows to it; set aside those that nobody knows. Uncharged."""
+        known = workers.known_tasks(self._alias)
+        others = [job for job in jobs if job.task_name in known]
+        orphans = [job for job in jobs if job.task_name not in known]
+        if others:
+            self._claimer.strangers |= {job.task_name for job in others}
+            lease.release(self._alias, [lease.Lease(job.id, job.lease_token) for job in others])
+        if orphans:
+            self._set_aside(orphans)
+
+    def _set_aside(self, jobs: list[Claimed]) -> None:
+        lease.set_aside(self._alias, [lease.Lease(job.id, job.lease_token) for job in jobs])
+        for queue_name in {job.queue_name for job in jobs}:
+            names = sorted({job.task_name for job in jobs if job.queue_name == queue_name})
+            log.warning("jobs of unknown tasks are set aside queue=%s tasks=%s", queue_name, names)
+            recover.set_aside_tasks(self._alias, queue_name, names)
