@@ -5,25 +5,20 @@ after a lost answer the database is asked what became of it.
 """
 
 import logging
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import assert_never
 from uuid import UUID
 
-from djqueue.api.redaction import Redaction
 from djqueue.conf import Options
-from djqueue.policy.errors import FailureText, append_error, clean_text, stored_errors
-from djqueue.policy.retry import RetryPolicy, delay_seconds
-from djqueue.runtime.causes import cause_of
+from djqueue.policy.errors import FailureText, clean_text
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Cancelled, Committed, Expired, Failed, NotStarted, Snoozed, Stale, Succeeded
+from djqueue.runtime.reports import Reports
 from djqueue.states import State
 from djqueue.store import expire, faults, finish, lease, ordering
 
 log = logging.getLogger("djqueue")
-
-REASON_LIMIT = 1_000
 
 OnDone = Callable[[Held, str], None]
 
@@ -33,14 +28,8 @@ class Settling:
 
     def __init__(self, alias: str, options: Options, worker_id: str, on_done: OnDone) -> None:
         self._alias = alias
-        self._options = options
-        self._worker_id = worker_id
         self._on_done = on_done
-        self._redaction = Redaction(options.redact)
-        self._rng = random.Random()
-        self._default_retry = RetryPolicy(
-            base_seconds=options.retry_base_seconds, cap_seconds=options.retry_cap_seconds
-        )
+        self._reports = Reports(options, worker_id)
         self.acks: dict[UUID, Held] = {}
         self._failures: dict[UUID, tuple[Held, finish.Failure]] = {}
         self._snoozes: dict[UUID, Held] = {}
@@ -55,9 +44,9 @@ class Settling:
             case Committed():
                 self._on_done(held, State.SUCCEEDED)
             case Failed() as failed:
-                self._failures[held.job.id] = held, self._failure(held, failed)
+                self._failures[held.job.id] = held, self._reports.failure(held, failed)
             case Cancelled(reason):
-                self._failures[held.job.id] = held, self._cancellation(held, reason)
+                self._failures[held.job.id] = held, self._reports.cancellation(held, reason)
             case Snoozed():
                 self._snoozes[held.job.id] = held
             case NotStarted() | None:
@@ -114,7 +103,7 @@ class Settling:
         self.acks.pop(held.job.id, None)
         text = FailureText(exception="djqueue.HandlerFault", message=clean_text(str(error), 4_000), traceback="")
         reason = clean_text(f"permanent: the result could not be stored: {text.message}", 1_000)
-        self._failures[held.job.id] = held, self._failure(held, Failed(text, kind="fault", final_reason=reason))
+        self._failures[held.job.id] = held, self._reports.failure(held, Failed(text, kind="fault", final_reason=reason))
 
     def after_lost_answer(self) -> None:
         """Ask what became of everything that was sent and not answered."""
@@ -184,7 +173,7 @@ class Settling:
             if id_ in done:
                 self._on_done(held, State.SCHEDULED)
             else:  # asked to cancel meanwhile, or the lease is lost: the failure's statement decides
-                self._failures[id_] = held, self._cancellation(held, "cancelled when it snoozed")
+                self._failures[id_] = held, self._reports.cancellation(held, "cancelled when it snoozed")
 
     def _write_expired(self) -> None:
         sent = dict(self._expired)
@@ -201,61 +190,6 @@ class Settling:
         for id_, held in sent.items():
             place.pop(id_, None)
             self._on_done(held, State.READY)
-
-    def _failure(self, held: Held, failed: Failed) -> finish.Failure:
-        before = stored_errors(held.job.errors)
-        delay = self._delay(held, failed, before)
-        text = self._redaction.failure(held.job.task_name, failed.failure)
-        entry = self._entry(held, failed.kind, text) | {"retry_in": round(delay, 3)}
-        errors = append_error(before, entry)
-        return finish.Failure(
-            id=held.job.id,
-            lease_token=held.job.lease_token,
-            entry=errors[-1],
-            errors=errors[:-1],
-            delay_seconds=delay,
-            final=bool(failed.final_reason),
-            reason=self._redaction.text("reason", held.job.task_name, failed.final_reason, REASON_LIMIT)
-            or failed.reason
-            or ("timeout" if failed.kind == "timeout" else "attempts used up"),
-            began_ago=max(0.0, held.ended - held.began),
-            cause=cause_of(text, held.job.task_name, self._options.code_version),
-        )
-
-    def _delay(self, held: Held, failed: Failed, before: list[dict[str, Any]]) -> float:
-        """Return the wait before the next attempt: as the handler wished, or as the policy and the other side say."""
-        if failed.after_seconds is not None:
-            return failed.after_seconds
-        previous = before[-1].get("retry_in") if before else None
-        attempt = held.job.attempts
-        delay = delay_seconds(held.task.retry, self._default_retry, attempt, self._rng, previous)
-        return max(delay, failed.at_least_seconds)
-
-    def _cancellation(self, held: Held, reason: str) -> finish.Failure:
-        reason = self._redaction.text("reason", held.job.task_name, reason, REASON_LIMIT)
-        entry = self._entry(held, "cancelled", FailureText(exception="djqueue.Cancel", message=reason, traceback=""))
-        return finish.Failure(
-            id=held.job.id,
-            lease_token=held.job.lease_token,
-            entry=entry,
-            errors=stored_errors(held.job.errors),
-            cancel=True,
-            reason=reason,
-            began_ago=max(0.0, held.ended - held.began),
-        )
-
-    def _entry(self, held: Held, kind: str, text: FailureText) -> dict[str, Any]:
-        return {
-            "attempt": held.job.attempts,
-            "run": held.job.runs,
-            "worker": self._worker_id,
-            "kind": kind,
-            "exception": text.exception,
-            "message": text.message,
-            "traceback": text.traceback,
-            "seconds": round(held.ended - held.began, 3),
-            **({"version": self._options.code_version} if self._options.code_version else {}),
-        }
 
 
 def _log_failure(held: Held, failure: finish.Failure, state: State) -> None:

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from djqueue.runtime import executor
+from djqueue.runtime import atomic
 from djqueue.testing import run_jobs
 from testproject.shop.tasks import add_one_to_counter, noop
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def test_a_long_atomic_handler_is_warned_about_and_no_other(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(executor, "LONG_ATOMIC_SECONDS", 0)
+    monkeypatch.setattr(atomic, "LONG_SECONDS", 0)
     add_one_to_counter.enqueue("sum")
     noop.enqueue(1)
 
