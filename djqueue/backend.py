@@ -4,7 +4,6 @@ On a job's road it stands between the task and `store.enqueue`. Invariant: a job
 on the queue's database, or refused at once; nothing waits for a commit hook.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -16,7 +15,7 @@ from django.apps import apps
 from django.core import checks
 from django.db import OperationalError, ProgrammingError, connections, transaction
 
-from djqueue.api import arguments, lanes, options, registry, results
+from djqueue.api import arguments, kept, lanes, options, registry, results
 from djqueue.api.options import Timeout
 from djqueue.api.results import JobResult
 from djqueue.api.task import DjqueueTask
@@ -166,7 +165,7 @@ class DjqueueBackend(BaseTaskBackend):
             max_attempts=task.max_attempts or settings.max_attempts,
             expires_seconds=None if task.expires_after is None else seconds_of(task.expires_after, "expires_after"),
             timeout_seconds=settings.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
-            options=json.dumps({"tags": task.tags}) if task.tags else "{}",
+            options=kept.options(task, args, kwargs),
             lane=lanes.of(task),
         )
 
@@ -202,7 +201,8 @@ def _writing_order(jobs: Sequence[NewJob]) -> list[int]:
 
 def _together(alias: str, jobs: Sequence[NewJob]) -> AbstractContextManager[Any]:
     """One transaction, where one statement does not do."""
-    if len(jobs) <= store.CHUNK and sum(len(job.args) for job in jobs) <= store.CHUNK_CHARACTERS:
+    are_alike = len({job.options for job in jobs}) <= 1
+    if are_alike and len(jobs) <= store.CHUNK and sum(len(job.args) for job in jobs) <= store.CHUNK_CHARACTERS:
         return nullcontext()
     return transaction.atomic(using=alias, savepoint=False)
 

@@ -21,6 +21,7 @@ TASK_NAME_LIMIT = 300
 DEDUPE_KEY_LIMIT = 300
 ORDERING_KEY_LIMIT = 300
 TAG_LIMIT = 100
+SUBJECT_LIMIT = 300
 TAGS_LIMIT = 20
 MOST_ATTEMPTS = 1_000
 LONGEST_TIMEOUT_SECONDS = 604_800
@@ -111,6 +112,11 @@ class TaskOptions(TypedDict, total=False):
     tags: Iterable[str]
     """Words kept with the job, for people: at most 20 of at most 100 characters."""
 
+    subject: Any
+    """The object that a job is about, so that its page in the admin can show its jobs: a model instance (with
+    `.using(subject=order)`), text of at most 300 characters, or a function of the handler's arguments that returns one
+    of them, or None."""
+
     keep_result: bool
     """Keep what the handler returns. Default: True."""
 
@@ -130,6 +136,7 @@ PER_CALL = [
     "priority",
     "queue_name",
     "run_after",
+    "subject",
     "tags",
     "timeout_seconds",
 ]
@@ -139,7 +146,6 @@ LATER = {
     "concurrency_key",
     "concurrency_limit",
     "rate_limit",
-    "subject",
     "version",
     "upgrades",
 }

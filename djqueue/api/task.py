@@ -13,7 +13,7 @@ from asgiref.sync import sync_to_async
 from django.utils import timezone
 from django.utils.module_loading import import_string
 
-from djqueue.api import arguments, options, registry
+from djqueue.api import arguments, kept, options, registry
 from djqueue.api.context import JobContext
 from djqueue.api.options import DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
 from djqueue.api.results import JobResult
@@ -51,6 +51,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     circuit: str | None = None
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    subject: kept.Subject = None
     keep_result: bool = True
     delay: timedelta | None = field(default=None, repr=False)
     """A relative `run_after`, counted by the database's clock."""
@@ -72,6 +73,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             object.__setattr__(self, name, _classes(getattr(self, name)))
         if callable(self.retry):
             object.__setattr__(self, "retry", CallableRetry(function=self.retry))
+        object.__setattr__(self, "subject", kept.declared(self.module_path, self.subject))
         AnyTask.__post_init__(self)
         options.check(self)
         registry.add(self)
@@ -94,6 +96,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         timeout_seconds: float | Timeout | None = Timeout.OF_BACKEND,
         expires_after: float | timedelta | None = None,
         tags: Iterable[str] | None = None,
+        subject: Any = None,
         outside_transaction: bool | None = None,
         **unknown: Never,
     ) -> Self:
@@ -114,6 +117,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             "max_attempts": max_attempts,
             "expires_after": expires_after,
             "tags": tags,
+            "subject": subject,
             "outside_transaction": outside_transaction,
         }
         changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}

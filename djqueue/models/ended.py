@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from djqueue.models.fields import ListField, key_field
+from djqueue.models.fields import ListField, kept_index, key_field
 
 
 class Finished(models.Model):
@@ -44,7 +44,11 @@ class History(Finished):
         required_db_vendor = "postgresql"
         default_permissions = ("view",)
         verbose_name_plural = "history"
-        indexes = [models.Index(fields=["queue_name", "finished_at"], name="djqueue_history_queue")]
+        indexes = [
+            models.Index(fields=["queue_name", "finished_at"], name="djqueue_history_queue"),
+            kept_index("djqueue_history_subject", "subject"),
+            kept_index("djqueue_history_parent", "parent"),
+        ]
 
 
 class HistoryOverflow(Finished):
@@ -54,7 +58,11 @@ class HistoryOverflow(Finished):
         db_table = "djqueue_history_overflow"
         required_db_vendor = "postgresql"
         default_permissions = ("view",)
-        indexes = [models.Index(fields=["queue_name", "finished_at"], name="djqueue_overflow_queue")]
+        indexes = [
+            models.Index(fields=["queue_name", "finished_at"], name="djqueue_overflow_queue"),
+            kept_index("djqueue_overflow_subject", "subject"),
+            kept_index("djqueue_overflow_parent", "parent"),
+        ]
 
 
 class DeadLetter(models.Model):
@@ -102,6 +110,8 @@ class DeadLetter(models.Model):
             models.Index(fields=["queue_name", "died_at"], name="djqueue_dead_letter_queue"),
             models.Index(fields=["died_at", "id"], name="djqueue_dead_letter_died"),
             models.Index(fields=["fingerprint", "died_at", "id"], name="djqueue_dead_letter_cause"),
+            kept_index("djqueue_dead_letter_subject", "subject"),
+            kept_index("djqueue_dead_letter_parent", "parent"),
         ]
 
     def __str__(self) -> str:

@@ -4,6 +4,8 @@ from typing import Any, Literal
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.fields.json import KeyTextTransform
+from django.db.models.lookups import IsNull
 
 
 class SequenceField(models.BigIntegerField):  # type: ignore[type-arg]
@@ -31,6 +33,12 @@ class ListField(models.Field):  # type: ignore[type-arg]
     def deconstruct(self) -> Any:
         name, path, args, kwargs = super().deconstruct()
         return name, path, args, {**kwargs, "element": self.element}
+
+
+def kept_index(name: str, key: str) -> models.Index:
+    """Return an index of the rows whose options hold a key, by its value and then by id; the others cost nothing."""
+    text = KeyTextTransform(key, "options")
+    return models.Index(text, models.F("id"), name=name, condition=models.Q(IsNull(text, False)))
 
 
 def key_field(**kwargs: Any) -> "models.TextField[Any, Any]":

@@ -5,7 +5,7 @@ from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Length, Now
 from django.db.models.lookups import LessThanOrEqual
 
-from djqueue.models.fields import ListField, SequenceField, key_field
+from djqueue.models.fields import ListField, SequenceField, kept_index, key_field
 from djqueue.states import LIVE, OnDead, State
 
 
@@ -145,6 +145,8 @@ class Job(models.Model):
                 name="djqueue_job_expires",
                 condition=Q(expires_at__isnull=False) & ~Q(state=State.LEASED.value),
             ),
+            kept_index("djqueue_job_subject", "subject"),
+            kept_index("djqueue_job_parent", "parent"),
         ]
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from djqueue.api import current
 from djqueue.api.context import JobContext
 from djqueue.compat import task_signals
 from djqueue.conf import Options
@@ -86,6 +87,7 @@ class Executor:
         return self._after(held, outcome)
 
     def _attempt(self, held: Held) -> Outcome:
+        current.running_job.set(held.job.id)
         call = self._call(held)
         if held.task.atomic:
             return atomic.run(self._alias, held, lambda: self._result_of(held, call))

@@ -151,7 +151,7 @@ def enqueue(alias: str, job: NewJob, *, prepared: bool = False) -> Enqueued:
 
 def enqueue_many(alias: str, jobs: Iterable[NewJob]) -> Iterator[Enqueued]:
     """Write jobs that differ only in id, arguments and keys; answer in their order, one statement per 1,000,
-    fewer where arguments are large. Nothing is written before the answers are read."""
+    fewer where arguments are large or options differ. Nothing is written before the answers are read."""
     for chunk in _chunks(jobs):
         yield from _enqueue_chunk(alias, chunk)
 
@@ -160,7 +160,8 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     chunk: list[NewJob] = []
     characters = 0
     for job in jobs:
-        if chunk and (len(chunk) == CHUNK or characters + len(job.args) > CHUNK_CHARACTERS):
+        is_full = len(chunk) == CHUNK or characters + len(job.args) > CHUNK_CHARACTERS
+        if chunk and (is_full or job.options != chunk[0].options):
             yield chunk
             chunk, characters = [], 0
         chunk.append(job)
