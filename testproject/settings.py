@@ -44,6 +44,7 @@ if find_spec("django.tasks") is None and find_spec("django_tasks") is not None:
 
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
+    "testproject.security.strict_content",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",

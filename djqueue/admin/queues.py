@@ -7,12 +7,14 @@ from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import flatten_fieldsets
 from django.contrib.admin.widgets import AdminTextInputWidget
+from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import DateTimeField, Model, QuerySet
 from django.db.models.functions import Now
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import path
 
-from djqueue.admin import show, source
+from djqueue.admin import overview, show, source
 from djqueue.admin.actions import log
 from djqueue.admin.base import PlainAdmin
 from djqueue.admin.moments import MomentField, MomentWidget
@@ -86,6 +88,17 @@ class QueueAdmin(PlainAdmin):
         """Return the rows, each with the database's now."""
         found: QuerySet[Any] = super().get_queryset(request).annotate(now=Now())
         return found
+
+    def get_urls(self) -> list[Any]:
+        """Add the live part of the overview."""
+        live = path("overview/", self.admin_site.admin_view(self.overview_view), name="djqueue_overview")
+        return [live, *super().get_urls()]
+
+    def overview_view(self, request: HttpRequest) -> HttpResponse:
+        """Show the live part of the overview."""
+        if not overview.is_allowed(request):
+            raise PermissionDenied
+        return overview.view(request, self.admin_site.name)
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Show the moment of a pause as text to those who may not change it: Django's own display can't show all."""

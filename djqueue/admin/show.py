@@ -54,8 +54,7 @@ def list_column(field: str, label: str) -> Column:
 @admin.display(description="job")
 def job_column(self: Any, obj: Any) -> str:
     """The task, and under it the id."""
-    name = mark_safe(escape(obj.task_name).replace(".", ".<wbr>"))
-    return format_html('{}<br><span class="djqueue-id">{}</span>', name, obj.pk)
+    return format_html('{}<br><span class="djqueue-id">{}</span>', dotted(obj.task_name), obj.pk)
 
 
 @admin.display(description="attempts")
@@ -75,6 +74,11 @@ def state_of(job: Job) -> str:
             return f"parked: {job.parked_for}"
         case _:
             return str(job.state)
+
+
+def dotted(name: str) -> str:
+    """Return a dotted name that may break after its dots."""
+    return mark_safe(escape(name).replace(".", ".<wbr>"))
 
 
 def _local(value: datetime) -> str:

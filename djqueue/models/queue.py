@@ -40,6 +40,8 @@ class Queue(models.Model):
     oldest_ready_at = models.DateTimeField(null=True, editable=False)
     ready = models.BigIntegerField(db_default=0, default=0, editable=False)
     scheduled = models.BigIntegerField(db_default=0, default=0, editable=False)
+    retrying = models.BigIntegerField(db_default=0, default=0, editable=False)
+    """Of the scheduled ones, those that wait for another attempt."""
     parked = models.BigIntegerField(db_default=0, default=0, editable=False)
     leased = models.BigIntegerField(db_default=0, default=0, editable=False)
 

@@ -57,7 +57,9 @@ returning 1
 # Exact counts by one pass over the live table: 80 ms for 500,000 jobs, and the caller spaces the passes accordingly.
 _LIVE = """
     select queue_name, count(*) filter (where state = 'ready') as ready,
-        count(*) filter (where state = 'scheduled') as scheduled, count(*) filter (where state = 'parked') as parked,
+        count(*) filter (where state = 'scheduled') as scheduled,
+        count(*) filter (where state = 'scheduled' and attempts > 0) as retrying,
+        count(*) filter (where state = 'parked') as parked,
         count(*) filter (where state = 'leased') as leased, min(run_at) filter (where state = 'ready') as oldest
     from djqueue_job group by queue_name"""
 # Rows for queues that have none yet: those with jobs, those whose jobs ended in the last minutes (a range of the index
@@ -69,17 +71,17 @@ known(name) as (
     union select unnest(%(names)s::text[])
     union select queue_name from djqueue_stat where minute > statement_timestamp() - interval '10 min'),
 made as (
-    insert into djqueue_queue (name, ready, scheduled, parked, leased, oldest_ready_at, summary_at)
-    select known.name, coalesce(ready, 0), coalesce(scheduled, 0), coalesce(parked, 0), coalesce(leased, 0), oldest,
-        statement_timestamp()
+    insert into djqueue_queue (name, ready, scheduled, retrying, parked, leased, oldest_ready_at, summary_at)
+    select known.name, coalesce(ready, 0), coalesce(scheduled, 0), coalesce(retrying, 0), coalesce(parked, 0),
+        coalesce(leased, 0), oldest, statement_timestamp()
     from known left join live on live.queue_name = known.name
     where not exists (select from djqueue_queue q where q.name = known.name)
     order by known.name on conflict (name) do nothing),
 free as materialized (
     select name from djqueue_queue order by name for no key update skip locked)
 update djqueue_queue q set ready = coalesce(live.ready, 0), scheduled = coalesce(live.scheduled, 0),
-    parked = coalesce(live.parked, 0), leased = coalesce(live.leased, 0), oldest_ready_at = live.oldest,
-    summary_at = statement_timestamp()
+    retrying = coalesce(live.retrying, 0), parked = coalesce(live.parked, 0), leased = coalesce(live.leased, 0),
+    oldest_ready_at = live.oldest, summary_at = statement_timestamp()
 from free left join live on live.queue_name = free.name
 where q.name = free.name
 """

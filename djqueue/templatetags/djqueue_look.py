@@ -19,3 +19,17 @@ def djqueue_nav(context: Context) -> Mapping[str, Any]:
 
     request = context["request"]
     return {"places": navigation.places(context.get("available_apps") or (), request.path, request)}
+
+
+@register.simple_tag(takes_context=True)
+def djqueue_overview(context: Context) -> Mapping[str, Any] | None:
+    """Return the overview and the address of its live part; nothing to those who may not see it."""
+    from djqueue.admin import look, overview, spans
+
+    request = context["request"]
+    if not overview.is_allowed(request):
+        return None
+    site = getattr(request, "current_app", None) or "admin"
+    span = spans.chosen(request.GET.get("span"))
+    url = look.address("djqueue_overview", site=site, span=span.key)
+    return {"panel": overview.panel(request, site), "url": url}
