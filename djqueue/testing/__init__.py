@@ -21,8 +21,10 @@ from djqueue.runtime.outcome import Succeeded
 from djqueue.runtime.settling import Settling
 from djqueue.states import FINISHED
 from djqueue.store import claim, deaths, finish, ordering, recover, step
+from djqueue.testing.idempotent import assert_idempotent
+from djqueue.testing.standins import NoPage, Untouched
 
-__all__ = ["Ran", "run_jobs"]
+__all__ = ["Ran", "assert_idempotent", "run_jobs"]
 
 MOST = 10_000
 
@@ -76,7 +78,7 @@ class _Bench:
         self._worker_id = str(uuid4())
         self._options = options
         self._settling = Settling(self._alias, options, self._worker_id, self._on_done)
-        self._executor = Executor(self._alias, options, AsyncLoop(), lambda: False, guard=_Untouched())
+        self._executor = Executor(self._alias, options, AsyncLoop(), lambda: False, guard=Untouched())
         self.attempts = 0
         self.states: Counter[str] = Counter()
 
@@ -110,7 +112,7 @@ class _Bench:
         task = registry.get(job.task_name)
         if task is None:
             raise LookupError(f"run_jobs: no task is called {job.task_name!r}; import the module that defines it")
-        held = Held(job, task, _NoPage(), 0)  # type: ignore[arg-type]
+        held = Held(job, task, NoPage(), 0)  # type: ignore[arg-type]
         held.outcome = self._executor.run(held)
         self.attempts += 1
         self._settling.add(held)
@@ -123,28 +125,3 @@ class _Bench:
         self.states[str(state)] += 1
         if state in FINISHED and tasks_signals.wanted(task_signals.task_finished):
             tasks_signals.send_finished(held.task, held.job.id)
-
-
-class _Untouched:
-    """The test's own connections and transactions are left alone."""
-
-    def check_before(self) -> None:
-        """Do nothing."""
-
-    def reset_after(self) -> str:
-        """Find no fault."""
-        return ""
-
-
-class _NoPage:
-    """Stands where a worker has its page of the slot table."""
-
-    def start(self, index: int, started: int, deadline: int) -> None:
-        """Nobody looks."""
-
-    def extend(self, index: int, deadline: int) -> None:
-        """Nobody looks."""
-
-    def is_marked(self, index: int, word: int, token: int) -> bool:
-        """Nobody marks."""
-        return False
