@@ -114,6 +114,7 @@ update djqueue_bulk_act set state = %(state)s, done = %(done)s, refused = %(refu
     stepped_at = clock_timestamp(), finished_at = case when %(state)s <> 'running' then clock_timestamp() end
 where id = %(id)s and state = 'running'
 """
+LOOK = "select id, state, total, done, refused::text, error from djqueue_bulk_act where id = %(id)s"
 STOP = """
 update djqueue_bulk_act set state = 'stopped', error = %(error)s, finished_at = clock_timestamp()
 where id = any(%(ids)s::bigint[]) and state = 'running' returning id
@@ -172,6 +173,11 @@ def step(alias: str, id_: int) -> Progress | None:
         return None
 
 
+def look(alias: str, id_: int) -> Progress | None:
+    """Return how far an act is, whoever drives it."""
+    return next((_progress(*row) for row in db.rows(alias, LOOK, {"id": id_})), None)
+
+
 def stop(alias: str, ids: Sequence[int], *, error: str = "stopped by hand") -> set[int]:
     """End running acts for good; what they have done stays. Return those that were running."""
     return {row[0] for row in db.rows(alias, STOP, {"ids": list(ids), "error": error})}
@@ -180,6 +186,10 @@ def stop(alias: str, ids: Sequence[int], *, error: str = "stopped by hand") -> s
 def prune(alias: str, days: int) -> int:
     """Forget acts that ended so many days ago; return how many."""
     return len(db.rows(alias, PRUNE, {"days": days}))
+
+
+def _progress(id_: int, state: str, total: int, done: int, refused: str, error: str) -> Progress:
+    return Progress(id=id_, state=state, total=total, done=done, refused=json.loads(refused), error=error)
 
 
 def _step(alias: str, id_: int) -> Progress | None:

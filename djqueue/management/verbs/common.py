@@ -4,6 +4,7 @@ Exit codes: 0 done; 1 refused, the message says what was expected (nothing was c
 exist; 3 done for some of the jobs that were named, the answer says which were left.
 """
 
+import getpass
 import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -72,6 +73,25 @@ def seconds(option: str, text: str) -> float:
         return durations.parse(text)
     except ValueError as error:
         raise CommandError(f"{option}: {error}") from error
+
+
+def whole(option: str, text: str, low: int, high: int) -> int:
+    """Read a whole number within limits."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        raise CommandError(f"{option}: expected a whole number from {low} to {high:,}, got {text!r}")
+    return value
+
+
+def user() -> str:
+    """Return the user of the system, for records of who did something; '' where it has no name."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):
+        return ""
 
 
 def ids(texts: Sequence[str]) -> list[UUID]:

@@ -1,6 +1,5 @@
 """`manage.py djqueue pause` and `resume`: of a queue, a task or a tenant. It parses, calls and prints."""
 
-import getpass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +14,7 @@ from djqueue.management.verbs.common import (
     moment,
     said,
     seconds,
+    user,
     verb,
 )
 from djqueue.store import operate, pauses, workers
@@ -50,7 +50,7 @@ def _pause(options: dict[str, Any], out: Print) -> None:
     alias = backend_of(options).alias_of_database
     kind, name = _target(options)
     until = _until(alias, options)
-    by = options["by"] or _user()
+    by = options["by"] or user()
     if kind is Kind.QUEUE:
         operate.pause(alias, name, until, reason=options["reason"], by=by)
     else:
@@ -106,10 +106,3 @@ def _until(alias: str, options: dict[str, Any]) -> datetime:
     if until <= pauses.from_now(alias, 0):
         raise CommandError(f"--until: expected a moment ahead, got {said(until)}")
     return until
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return ""
