@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.http.request import QueryDict
 from django.urls import reverse
 from django.utils.safestring import SafeString
+from django.utils.text import capfirst
 
 from djqueue.admin import fragments, source
 from djqueue.admin.counting import BoundedPaginator
@@ -24,6 +25,14 @@ class PlainChangeList(ChangeList):
     def get_ordering(self, request: HttpRequest, queryset: QuerySet[Any]) -> list[Any]:
         """Return the order that the page declares; it ends with the primary key."""
         return list(self.model_admin.get_ordering(request))
+
+    def get_results(self, request: HttpRequest) -> None:
+        """Read the page's rows, and let the page add what stands elsewhere, for all of them at once."""
+        super().get_results(request)
+        page: Any = self.model_admin
+        rows = list(self.result_list)
+        page.dress(request, rows)
+        self.result_list = rows  # type: ignore[assignment]
 
     def get_ordering_field_columns(self) -> dict[int, Any]:
         """No column can be sorted by."""
@@ -51,12 +60,19 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> Any:
         """Show the list, or its live part alone."""
-        context = {"djqueue_summary": self.summary(request), **(extra_context or {})}
+        context = {
+            "title": capfirst(self.opts.verbose_name_plural),
+            "djqueue_summary": self.summary(request),
+            **(extra_context or {}),
+        }
         return fragments.cut(request, super().changelist_view(request, context))
 
     def summary(self, request: HttpRequest) -> SafeString | str:
         """Return what stands above the rows and is refreshed with them: tiles, a chart, or nothing."""
         return ""
+
+    def dress(self, request: HttpRequest, rows: list[Any]) -> None:
+        """Add to the rows of one page what stands in other tables, in a statement or two for all of them."""
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list that keeps its order."""

@@ -10,8 +10,9 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
 
-from djqueue.admin import show, source
+from djqueue.admin import look, show, source
 from djqueue.admin.actions import MOST_AT_ONCE, log
 from djqueue.admin.base import PlainAdmin
 from djqueue.admin.counting import MOST_COUNTED
@@ -29,12 +30,12 @@ MESSAGE_SHOWN = 200
 class ErrorGroupAdmin(PlainAdmin):
     """Causes of death."""
 
-    list_display = ("cause", "state", "deaths", "seen_first", "seen_last", "tasks_shown")
+    list_display = ("cause", "condition", "deaths", "seen_first", "seen_last", "tasks_shown")
     list_filter = (GroupStateFilter,)
     ordering = ("-last_seen_at", "fingerprint")
     actions = ("requeue_all", "replay", "mute", "resolve", "reopen")
     fieldsets = (
-        (None, {"fields": ("exception", "frame", "masked", "state", "letters_now")}),
+        (None, {"fields": ("exception", "frame", "masked", "condition", "letters_now")}),
         ("Deaths", {"fields": (("deaths", "reopened"), ("seen_first", "seen_last", "told_last"))}),
         ("Whose", {"fields": ("tasks_shown", "tenants_shown", "versions_shown")}),
         ("Messages", {"fields": ("samples_shown", "fingerprint")}),
@@ -54,10 +55,22 @@ class ErrorGroupAdmin(PlainAdmin):
             '{}<br><span class="djqueue-id">{} in {}</span>', group.exception, group.masked[:MESSAGE_SHOWN], group.frame
         )
 
+    @admin.display(description="state")
+    def condition(self, group: Any) -> SafeString:
+        """Whether somebody has dealt with it."""
+        return look.badge(group.state)
+
     @admin.display(description="deaths")
-    def deaths(self, group: Any) -> str:
-        """How many have died of it, requeued ones included."""
-        return f"{group.count:,}"
+    def deaths(self, group: Any) -> SafeString:
+        """How many have died of it, requeued ones included, beside the worst of the page."""
+        worst = getattr(group, "worst", group.count)
+        return look.meter(group.count, max(worst, 1), f"{group.count:,}", "quiet" if group.state != "open" else "bad")
+
+    def dress(self, request: HttpRequest, rows: list[Any]) -> None:
+        """Add what the worst cause of the page has done, for scale."""
+        worst = max((row.count for row in rows), default=0)
+        for row in rows:
+            row.worst = worst
 
     @admin.display(description="sample messages")
     def samples_shown(self, group: Any) -> str:

@@ -1,22 +1,22 @@
 """The way through djqueue's pages: one row of links, each with its key, for those who may see them."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from django.contrib.admin.utils import quote
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
+from django.utils.text import capfirst
 
 ORDER: tuple[tuple[str, str, str], ...] = (
     ("Job", "Jobs", "j"),
-    ("History", "History", "h"),
     ("Queue", "Queues", "q"),
     ("ErrorGroup", "Causes", "e"),
     ("DeadLetter", "Dead letters", "d"),
     ("Replay", "Replays", "p"),
     ("BulkAct", "Acts", "a"),
     ("CronEntry", "Cron", "c"),
-    ("CronFire", "Fires", "f"),
     ("Worker", "Workers", "w"),
     ("Circuit", "Circuits", "i"),
     ("Limit", "Limits", "l"),
@@ -47,12 +47,31 @@ def places(apps: Iterable[Mapping[str, Any]], path: str, request: HttpRequest) -
             found.append(_place(name, url, key, path.startswith(url)))
     orphans = _orphans(request) if "Job" in addresses else ""
     if orphans:
-        found.append(_place("Orphans", orphans, "x", path == orphans))
-    return found
+        found.append(_place("Orphans", orphans, "x", path.startswith(orphans)))
+    # Of places inside each other the inner one is where one is.
+    here = max((place.url for place in found if place.is_here), key=len, default="")
+    return [replace(place, is_here=place.url == here) for place in found]
 
 
 def _place(name: str, url: str, key: str, is_here: bool) -> Place:
     return Place(name=name, url=url, key=key, is_here=is_here)
+
+
+def crumbs(request: HttpRequest, opts: Any, original: Any, title: str) -> list[tuple[str, str]]:
+    """Return the way from the index to a page of our own: names and addresses, the page itself without one."""
+    site = getattr(request, "current_app", None)
+
+    def to(name: str, *args: object) -> str:
+        return reverse(f"admin:{name}", args=args, current_app=site)
+
+    found = [("Home", to("index")), (str(opts.app_config.verbose_name), to("app_list", opts.app_label))]
+    model = f"{opts.app_label}_{opts.model_name}"
+    if original is not None:
+        found += [
+            (capfirst(str(opts.verbose_name_plural)), to(f"{model}_changelist")),
+            (str(original), to(f"{model}_change", quote(str(original.pk)))),
+        ]
+    return [*found, (title, "")]
 
 
 def _orphans(request: HttpRequest) -> str:

@@ -17,13 +17,13 @@ from djqueue.admin import charts, fragments, look, overviewcharts, show, source,
 from djqueue.admin.look import Tile
 from djqueue.admin.spans import Span
 from djqueue.policy import health, words
+from djqueue.policy.forecast import Forecast
 from djqueue.policy.health import About, Level, QueueFacts
-from djqueue.store import figures
+from djqueue.store import figures, forecast
 from djqueue.store.figures import Fleet, QueueRow, Signs
 
 KINDS = {Level.OK: "ok", Level.NOTE: "quiet", Level.WARN: "warn", Level.BAD: "bad"}
 PERMISSION = "djqueue.view_queue"
-LATELY_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +37,7 @@ class Look:
     waits: Mapping[int, Sequence[float]]
     runs: Sequence[figures.TaskRuns]
     orphans: Sequence[tuple[str, int]]
+    forecasts: Mapping[str, Forecast]
 
 
 def is_allowed(request: HttpRequest) -> bool:
@@ -86,6 +87,7 @@ def _look(span: Span) -> Look:
         waits=figures.waits(alias, span.step_seconds, span.steps),
         runs=figures.runs(alias, span.step_seconds, span.steps),
         orphans=[(name, jobs) for name, jobs, _, _ in figures.orphans(alias)],
+        forecasts={queue.name: queue.forecast for queue in forecast.queues(alias)},
     )
 
 
@@ -164,7 +166,7 @@ def _tiles(seen: Look, facts: health.Facts, site: str) -> list[Tile]:
             figure=f"{running:,}",
             note=f"of {words.count(slots, 'slot')}, {words.count(seen.fleet.workers, 'worker')}",
             bar=charts.bar([(running, "busy")], slots, f"{running} of {slots} slots"),
-            url=look.address(jobs, site=site, state="leased"),
+            url=look.address(jobs, site=site, state="running"),
         ),
         Tile(
             label="Scheduled",
@@ -177,7 +179,7 @@ def _tiles(seen: Look, facts: health.Facts, site: str) -> list[Tile]:
             figure=f"{retrying:,}",
             note="wait for another attempt",
             kind="warn" if retrying else "",
-            url=look.address(jobs, site=site, state="scheduled"),
+            url=look.address(jobs, site=site, state="retrying"),
         ),
         Tile(
             label="Dead in 24 h",
@@ -235,7 +237,7 @@ def _queue_row(queue: QueueRow, each: QueueFacts, seen: Look, site: str) -> list
         f"{queue.leased:,}",
         f"{queue.scheduled:,}",
         charts.sparkline(ended, f"ended: {words.count(sum(ended), 'attempt')}"),
-        drains_in(queue, seen.signs),
+        drains_in(each, seen.forecasts.get(queue.name)),
         show.EMPTY if queue.weight is None else queue.weight,
     ]
 
@@ -251,11 +253,10 @@ def queue_state(queue: QueueFacts, workers: int) -> SafeString:
     return look.badge("on time" if queue.ready else "idle", "ok" if queue.ready else "quiet")
 
 
-def drains_in(queue: QueueRow, signs: Signs) -> str:
-    """Say how long the ready jobs take at the pace of the last ten minutes, were no others to come."""
-    if not queue.ready:
+def drains_in(queue: QueueFacts, found: Forecast | None) -> str:
+    """Say when the queue is empty if it goes on as it did, and nothing more arrives."""
+    if not queue.ready or found is None:
         return show.EMPTY
-    lately = signs.ended_lately.get(queue.name, 0)
-    if queue.paused_seconds is not None or not lately:
+    if queue.paused_seconds is not None or found.drain_seconds is None:
         return "not at this pace"
-    return f"about {words.span(max(1.0, queue.ready * LATELY_SECONDS / lately))}"
+    return f"about {words.span(max(1.0, found.drain_seconds))}"

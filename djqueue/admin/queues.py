@@ -1,6 +1,5 @@
 """Queues: their settings at run time, their figures as of a few seconds ago, pause and resume."""
 
-from datetime import timedelta
 from typing import Any
 
 from django import forms
@@ -13,15 +12,18 @@ from django.db.models import DateTimeField, Model, QuerySet
 from django.db.models.functions import Now
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
-from djqueue.admin import overview, show, source
+from djqueue.admin import charts, look, overview, pauseform, purging, show, source
 from djqueue.admin.actions import log
 from djqueue.admin.base import PlainAdmin
 from djqueue.admin.moments import MomentField, MomentWidget
+from djqueue.admin.pauseform import PauseForm
 from djqueue.models import Queue
-from djqueue.store import operate
+from djqueue.policy import health, words
+from djqueue.store import figures, forecast, operate
 
-PAUSE = timedelta(hours=1)
 PAUSE_FIELDS = ("paused_until", "paused_reason")
 MOST_DAYS = 3_650
 MOST_NAME = 100
@@ -62,9 +64,13 @@ class QueueAdmin(PlainAdmin):
 
     form = QueueForm
     formfield_overrides = {DateTimeField: {"form_class": MomentField, "widget": MomentWidget}}
-    list_display = ("name", "weight", "paused", "ready", "scheduled", "parked", "leased", "oldest_ready", "counted")
+    list_display = (
+        "name", "condition", "ready_now", "oldest", "running", "later", "ended", "drains", "weight",
+    )  # fmt: skip
     ordering = ("name",)
-    actions = ("pause_for_an_hour", "resume")
+    action_form = PauseForm
+    actions = ("pause", "resume")
+    change_form_template = "djqueue/admin/queue.html"
     fieldsets = (
         (None, {"fields": ("name", "weight", "target_seconds", "history_days")}),
         ("Pause", {"fields": (*PAUSE_FIELDS, "paused_by")}),
@@ -74,10 +80,64 @@ class QueueAdmin(PlainAdmin):
     oldest_ready = show.moment_column("oldest_ready_at", "oldest ready")
     counted = show.moment_column("summary_at", "counted at")
 
-    @admin.display(description="paused until")
-    def paused(self, queue: Any) -> str:
-        """Until when no job is claimed, if that is ahead."""
-        return show.moment(queue.paused_until) if _is_paused(queue) else show.EMPTY
+    @admin.display(description="state")
+    def condition(self, queue: Any) -> SafeString:
+        """How it does, as a badge; of a pause until when, by whom and why."""
+        badge = overview.queue_state(overview.queue_facts(queue.seen, queue.fleet), queue.fleet.workers)
+        if not _is_paused(queue):
+            return badge
+        why = ": ".join(part for part in (queue.paused_by, queue.paused_reason) if part)
+        until = show.moment(queue.paused_until)
+        return format_html('{}<span class="djqueue-id">until {} <bdi>{}</bdi></span>', badge, until, why)
+
+    @admin.display(description="running")
+    def running(self, queue: Queue) -> str:
+        """How many are in the hands of workers."""
+        return f"{queue.leased:,}"
+
+    @admin.display(description="for later")
+    def later(self, queue: Queue) -> str:
+        """How many are scheduled, and how many of them are parked."""
+        return f"{queue.scheduled:,}" + (f", {queue.parked:,} parked" if queue.parked else "")
+
+    @admin.display(description="ready")
+    def ready_now(self, queue: Any) -> SafeString:
+        """How many can start now, and the way to them."""
+        address = look.address("djqueue_job_changelist", site=self.admin_site.name, queue=queue.name, state="ready")
+        return look.link(address, f"{queue.ready:,}")
+
+    @admin.display(description="oldest ready, of target")
+    def oldest(self, queue: Any) -> SafeString | str:
+        """How long the oldest ready job has been waiting, beside how long it may."""
+        facts = overview.queue_facts(queue.seen, queue.fleet)
+        if facts.oldest_seconds is None:
+            return show.EMPTY
+        kind = "bad" if health.is_late(facts) else "busy" if facts.paused_seconds is None else "quiet"
+        target = health.target_of(facts)
+        return look.meter(
+            facts.oldest_seconds, target, f"{words.span(facts.oldest_seconds)} of {words.span(target)}", kind
+        )
+
+    @admin.display(description="ended, last hour")
+    def ended(self, queue: Any) -> SafeString:
+        """What ended in each minute of the last hour."""
+        return charts.sparkline(queue.ended, f"ended in the last hour: {words.count(sum(queue.ended), 'attempt')}")
+
+    @admin.display(description="drains in")
+    def drains(self, queue: Any) -> str:
+        """How long the ready jobs take at the present pace."""
+        return overview.drains_in(overview.queue_facts(queue.seen, queue.fleet), queue.forecast)
+
+    def dress(self, request: HttpRequest, rows: list[Any]) -> None:
+        """Add figures, what ended lately and who works."""
+        alias = source.alias()
+        seen = {row.name: row for row in figures.queues(alias)}
+        fleet = figures.fleet(alias)
+        forecasts = {each.name: each.forecast for each in forecast.queues(alias)}
+        ended = figures.ended(alias, 60, 60).by_queue
+        for row in rows:
+            row.seen = seen.get(row.name) or figures.QueueRow.unknown(row.name)
+            row.fleet, row.forecast, row.ended = fleet, forecasts.get(row.name), ended.get(row.name, [0] * 60)
 
     @admin.display(description="paused until")
     def paused_until_shown(self, queue: Queue) -> str:
@@ -92,7 +152,28 @@ class QueueAdmin(PlainAdmin):
     def get_urls(self) -> list[Any]:
         """Add the live part of the overview."""
         live = path("overview/", self.admin_site.admin_view(self.overview_view), name="djqueue_overview")
-        return [live, *super().get_urls()]
+        purge = path("<path:name>/purge/", self.admin_site.admin_view(self.purge_view), name="djqueue_queue_purge")
+        return [live, purge, *super().get_urls()]
+
+    def purge_view(self, request: HttpRequest, name: str) -> HttpResponse:
+        """Empty a queue, once its name is typed."""
+        if not self.has_purge_permission(request):
+            raise PermissionDenied
+        queue = self.get_object(request, name)
+        if queue is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, name)  # type: ignore[attr-defined,no-any-return]
+        return purging.view(self, request, queue)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the queue, with the way to emptying it for those who may."""
+        context = {"djqueue_may_purge": self.has_purge_permission(request), **(extra_context or {})}
+        return super().change_view(request, object_id, form_url, context)
+
+    def has_purge_permission(self, request: HttpRequest) -> bool:
+        """Tell whether the user may cancel all that waits in a queue."""
+        return request.user.has_perm("djqueue.purge_queue") and self.has_view_permission(request)
 
     def overview_view(self, request: HttpRequest) -> HttpResponse:
         """Show the live part of the overview."""
@@ -143,16 +224,17 @@ class QueueAdmin(PlainAdmin):
         """Tell whether the user may pause and resume queues."""
         return request.user.has_perm("djqueue.pause_queue")
 
-    @admin.action(permissions=["pause"], description="Pause for an hour")
-    def pause_for_an_hour(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Claim nothing from these queues for an hour; a longer pause stays."""
+    @admin.action(permissions=["pause"], description="Pause")
+    def pause(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
+        """Claim nothing from these queues for a while; a longer pause stays."""
+        said, span, reason = pauseform.asked(request)
         queues = list(queryset)
-        fitting = [queue for queue in queues if not (_is_paused(queue) and queue.paused_until > queue.now + PAUSE)]
+        fitting = [queue for queue in queues if not (_is_paused(queue) and queue.paused_until > queue.now + span)]
         for queue in fitting:
             with transaction.atomic(using=source.alias()):
-                operate.pause(source.alias(), queue.name, queue.now + PAUSE, by=str(request.user))
-                log(request, [queue], "Paused for an hour.")
-        _tell(self, request, "Pause", "paused for an hour", fitting, "paused for longer already", queues)
+                operate.pause(source.alias(), queue.name, queue.now + span, reason=reason, by=str(request.user))
+                log(request, [queue], f"Paused for {said}." + (f" {reason}" if reason else ""))
+        _tell(self, request, "Pause", f"paused for {said}", fitting, "paused for longer already", queues)
 
     @admin.action(permissions=["pause"], description="Resume")
     def resume(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:

@@ -11,8 +11,10 @@ from django.contrib.admin.widgets import AdminTextInputWidget
 from django.db import transaction
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
 
-from djqueue.admin import show, source
+from djqueue.admin import charts, fragments, look, show, source
 from djqueue.admin.actions import log
 from djqueue.admin.base import PlainAdmin
 from djqueue.models import Replay
@@ -66,7 +68,8 @@ class ReplayAdmin(PlainAdmin):
     """Runs over dead letters, driven by the leader of the workers."""
 
     form = ReplayForm
-    list_display = ("__str__", "chosen", "state", "progress", "succeeded", "failed", "per_second", "started", "reason")
+    list_display = ("__str__", "condition", "progress", "went", "chosen", "per_second", "started", "reason")
+    change_form_template = "djqueue/admin/replay.html"
     ordering = ("-id",)
     actions = ("pause", "resume", "stop")
     fieldsets = (
@@ -77,8 +80,9 @@ class ReplayAdmin(PlainAdmin):
         "Progress",
         {
             "fields": (
-                ("state", "reason"),
-                ("progress", "succeeded", "failed", "refused"),
+                ("condition", "reason"),
+                "progress",
+                "went",
                 ("started", "ticked", "ended", "created_by"),
             )
         },
@@ -94,12 +98,38 @@ class ReplayAdmin(PlainAdmin):
         parts = (("cause", run.fingerprint[:8]), ("queue", run.queue_name), ("task", run.task_name))
         return ", ".join(f"{what} {value}" for what, value in parts if value) or "all dead letters"
 
+    @admin.display(description="state")
+    def condition(self, run: Any) -> SafeString:
+        """Whether it goes on."""
+        return look.badge(run.state, "busy" if run.state == "running" else "")
+
     @admin.display(description="progress")
-    def progress(self, run: Any) -> str:
+    def progress(self, run: Any) -> SafeString:
         """How many of how many are queued again or were passed by."""
         done = run.requeued + run.refused
-        share = f" ({min(1.0, done / run.total):.0%})" if run.total else ""
-        return f"{done:,} of {run.total:,}{share}"
+        return look.meter(done, max(run.total, done, 1), f"{done:,} of {max(run.total, done):,}")
+
+    @admin.display(description="how they went")
+    def went(self, run: Any) -> SafeString:
+        """How many have succeeded and how many failed, of those that are known."""
+        said = f"{run.succeeded:,} succeeded, {run.failed:,} failed"
+        said += f", {run.refused:,} passed by" if run.refused else ""
+        parts = charts.bar([(run.succeeded, "ok"), (run.failed, "bad")], max(run.requeued, 1), said)
+        return format_html('<span class="djq-meter">{}<span class="djq-meter-text">{}</span></span>', parts, said)
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> Any:
+        """Show how far it is, with buttons for those who may hold it."""
+        allowed = self.get_actions(request)
+        buttons = [
+            {"action": name, "label": getattr(self, name).short_description}
+            for name in ("pause", "resume", "stop")
+            if name in allowed
+        ]
+        context = {"djqueue_buttons": buttons, **(extra_context or {})}
+        answer: Any = fragments.cut(request, super().change_view(request, object_id, form_url, context))
+        return answer
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Progress is shown of what has been started."""

@@ -67,6 +67,7 @@ class CronEntry(models.Model):
         required_db_vendor = "postgresql"
         verbose_name = "cron entry"
         verbose_name_plural = "cron entries"
+        permissions = [("run_cronentry", "Can let cron entries run now")]
         constraints = [
             models.CheckConstraint(
                 name="djqueue_cron_missed",

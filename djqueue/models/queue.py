@@ -48,7 +48,10 @@ class Queue(models.Model):
     class Meta:
         db_table = "djqueue_queue"
         required_db_vendor = "postgresql"
-        permissions = [("pause_queue", "Can pause and resume queues")]
+        permissions = [
+            ("pause_queue", "Can pause and resume queues"),
+            ("purge_queue", "Can cancel all that waits in a queue"),
+        ]
 
     def __str__(self) -> str:
         return str(self.name)

@@ -5,7 +5,10 @@ Invariant: nothing here fires. What changes when an entry fires takes its plan a
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from djqueue.store import cron, db
 from djqueue.store.cron import Entry
@@ -42,6 +45,13 @@ update djqueue_cron_entry set enabled = %(on)s, changed_at = statement_timestamp
 where name = %(name)s returning removed_at is null
 """
 
+# By the unique index of name and time, so many descents as there are names.
+RECENT = """
+select n.name, f.fire_at, f.fired_at, f.outcome, f.job_id from unnest(%(names)s::text[]) n(name)
+cross join lateral (
+    select * from djqueue_cron_fire where name = n.name order by fire_at desc limit %(most)s) f
+"""
+
 _BEAT_TABLES = "select to_regclass('django_celery_beat_periodictask') is not null"
 _BEAT = """
 select to_jsonb(t), to_jsonb(c), to_jsonb(i) from django_celery_beat_periodictask t
@@ -49,6 +59,26 @@ left join django_celery_beat_crontabschedule c on c.id = t.crontab_id
 left join django_celery_beat_intervalschedule i on i.id = t.interval_id
 order by t.id
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fired:
+    """One fire of an entry."""
+
+    name: str
+    fire_at: datetime
+    fired_at: datetime
+    outcome: str
+    job_id: UUID | None
+
+
+def recent(alias: str, names: Sequence[str], most: int) -> list[Fired]:
+    """Return the last fires of each entry, at most so many."""
+    found = db.rows(alias, RECENT, {"names": list(names), "most": most})
+    return [
+        Fired(name=name, fire_at=fire_at, fired_at=fired_at, outcome=outcome, job_id=job_id)
+        for name, fire_at, fired_at, outcome, job_id in found
+    ]
 
 
 def entries(alias: str) -> list[dict[str, Any]]:

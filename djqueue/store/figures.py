@@ -38,6 +38,25 @@ class QueueRow:
     parked: int
     leased: int
 
+    @classmethod
+    def unknown(cls, name: str) -> "QueueRow":
+        """Return the row of a queue of which there are no figures."""
+        return cls(
+            name=name,
+            weight=None,
+            target_seconds=None,
+            paused_seconds=None,
+            paused_reason="",
+            paused_by="",
+            figures_seconds=None,
+            oldest_seconds=None,
+            ready=0,
+            scheduled=0,
+            retrying=0,
+            parked=0,
+            leased=0,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
@@ -59,8 +78,6 @@ class Signs:
     died: int
     ended: int
     died_in_a_day: int
-    ended_lately: dict[str, int]
-    """By queue, in the last ten whole minutes."""
     causes: list[tuple[str, str, int, float]]
     open_circuits: list[str]
     broken_entries: list[str]
@@ -113,11 +130,6 @@ select coalesce(sum(count) filter (where outcome = 'dead'
     coalesce(sum(count) filter (where outcome in ('succeeded', 'cancelled', 'dead')
         and minute > statement_timestamp() - interval '1 h'), 0)::bigint,
     coalesce(sum(count) filter (where outcome = 'dead'), 0)::bigint,
-    (select jsonb_object_agg(queue_name, n) from (
-        select queue_name, sum(count) as n from djqueue_stat
-        where minute >= date_trunc('minute', statement_timestamp()) - interval '10 min'
-            and minute < date_trunc('minute', statement_timestamp())
-            and outcome in ('succeeded', 'cancelled', 'dead') group by 1) x),
     (select jsonb_agg(jsonb_build_array(fingerprint, exception, count,
             extract(epoch from statement_timestamp() - first_seen_at))) from (
         select * from djqueue_error_group where last_seen_at > statement_timestamp() - interval '1 h'
@@ -211,19 +223,18 @@ def fleet(alias: str) -> Fleet:
 
 def signs(alias: str, span_seconds: float) -> Signs:
     """Return signs of trouble, and the versions first seen within the span."""
-    [(died, ended, in_a_day, lately, causes, circuits, entries, replays, versions)] = db.rows(
+    [(died, ended, in_a_day, causes, circuits, entries, replays, versions)] = db.rows(
         alias, SIGNS, {"span": span_seconds}
     )
     return Signs(
         died=died,
         ended=ended,
         died_in_a_day=in_a_day,
-        ended_lately={name: int(number) for name, number in _json(lately, {}).items()},
-        causes=[(print_, name, int(deaths), float(ago)) for print_, name, deaths, ago in _json(causes, [])],
-        open_circuits=_json(circuits, []),
-        broken_entries=_json(entries, []),
-        stopped_replays=_json(replays, []),
-        versions=[(version, float(ago)) for version, ago in _json(versions, [])],
+        causes=[(print_, name, int(deaths), float(ago)) for print_, name, deaths, ago in _json(causes)],
+        open_circuits=_json(circuits),
+        broken_entries=_json(entries),
+        stopped_replays=_json(replays),
+        versions=[(version, float(ago)) for version, ago in _json(versions)],
     )
 
 
@@ -256,8 +267,7 @@ def orphans(alias: str, most: int = MOST_NAMED) -> list[tuple[str, int, Sequence
     return [tuple(row) for row in db.rows(alias, ORPHANS, {"most": most})]
 
 
-def _json(value: Any, empty: Any) -> Any:
+def _json(value: Any) -> list[Any]:
     """Return what an aggregate has collected. A connection of Django's gives its text, a bookkeeping one the value."""
-    if value is None:
-        return empty
-    return json.loads(value) if isinstance(value, str) else value
+    found: list[Any] | None = json.loads(value) if isinstance(value, str) else value
+    return found or []

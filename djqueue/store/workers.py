@@ -86,6 +86,10 @@ KNOWN = """
 select distinct t.name from djqueue_worker w cross join lateral unnest(w.task_names) t(name)
 where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping
 """
+# The index of leased jobs holds no more than all slots together do, and a few that are about to start.
+HELD = """
+select leased_by, count(*)::int from djqueue_job where state = 'leased' and leased_by = any(%(ids)s::text[]) group by 1
+"""
 SETTINGS = "select name, weight, coalesce(paused_until > clock_timestamp(), false) from djqueue_queue"
 # Jobs that are set aside don't count: nobody here could run them. What is parked behind its ordering key has a head,
 # which counts or not, or a wake row, or is blocked until somebody decides. Ready jobs by one index descent per queue,
@@ -154,6 +158,11 @@ def stopping(alias: str, worker_id: str) -> None:
 def remove(alias: str, ids: Sequence[str]) -> None:
     """Delete the rows of workers that have ended."""
     db.rows(alias, REMOVE, {"ids": list(ids)})
+
+
+def held(alias: str, ids: Sequence[str]) -> dict[str, int]:
+    """Return how many jobs each of these workers holds; none where it holds none."""
+    return dict(db.rows(alias, HELD, {"ids": list(ids)}))
 
 
 def known_tasks(alias: str) -> set[str]:

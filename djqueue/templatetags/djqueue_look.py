@@ -6,6 +6,7 @@ Django imports this file in every project, also where the admin is not installed
 from collections.abc import Mapping
 from typing import Any
 
+import django
 from django import template
 from django.template.context import Context
 
@@ -19,6 +20,17 @@ def djqueue_nav(context: Context) -> Mapping[str, Any]:
 
     request = context["request"]
     return {"places": navigation.places(context.get("available_apps") or (), request.path, request)}
+
+
+@register.inclusion_tag("djqueue/parts/crumbs.html", takes_context=True)
+def djqueue_crumbs(context: Context) -> Mapping[str, Any]:
+    """Show the way to this page, in the elements that this release of Django has for it."""
+    from djqueue.admin import navigation
+
+    crumbs = navigation.crumbs(
+        context["request"], context["opts"], context.get("original"), str(context.get("title", ""))
+    )
+    return {"crumbs": crumbs, "is_list": django.VERSION >= (6, 1)}
 
 
 @register.simple_tag(takes_context=True)

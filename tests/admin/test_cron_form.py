@@ -1,16 +1,19 @@
 """R17: what the form of a cron entry accepts can fire, and nothing fires because somebody saved."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.test import Client
 from django.utils import timezone
 
 from djqueue.models import CronEntry, CronFire, Job
+from djqueue.policy.ids import uuid7
 from tests.admin import rows
 from tests.admin.conftest import Login
-from tests.admin.pages import add_to, list_of, page_of, text_of
+from tests.admin.pages import act, add_to, list_of, page_of, text_of
 
 RECEIPT = "testproject.shop.tasks.send_receipt"
 PARTNER = "testproject.shop.tasks.call_partner"
@@ -176,10 +179,10 @@ def test_r17_the_page_shows_the_next_five_fires_in_utc_and_in_the_zone(login: Lo
 
     page = text_of(client.get(page_of(entry)))
 
-    fires = page.partition('class="djqueue-fires"')[2].partition("</table>")[0]
+    fires = page.partition('aria-label="Next fires"')[2].partition("</table>")[0]
     assert "at 00:00 on day 29 of the month in February, Tokyo time" in page
     assert fires.count("<tr>") == 6
-    assert "<td>2028-02-28 15:00</td><td>2028-02-29 00:00 JST</td>" in fires
+    assert "2028-02-28 15:00</th><td>2028-02-29 00:00 JST</td>" in fires
 
 
 @pytest.mark.parametrize(
@@ -237,7 +240,9 @@ def test_of_an_entry_in_the_code_only_the_switch_can_be_changed(login: Login) ->
     assert 'name="enabled"' in page
     assert not any(f'name="{field}"' in page for field in FORM if field != "enabled")
     assert (entry.enabled, entry.schedule, entry.jitter_seconds) == (False, "30 2 * * *", 0)
-    assert "paused, from the code" in text_of(client.get(list_of("cronentry")))
+    shown = text_of(client.get(list_of("cronentry")))
+    assert ">paused<" in shown
+    assert "from the code" in shown
 
 
 def test_an_entry_that_the_code_declares_can_not_be_deleted_until_it_is_removed_there(login: Login) -> None:
@@ -267,3 +272,82 @@ def test_an_entry_can_be_deleted(login: Login) -> None:
     client.post(page_of(entry, "delete"), {"post": "yes"})
 
     assert not CronEntry.objects.exists()
+
+
+def test_a_preview_shows_what_changes_of_the_clock_do(login: Login) -> None:
+    entry = rows.make_entry(schedule="30 2 * * *", timezone="Europe/Paris")
+
+    page = text_of(login("view_cronentry").get(page_of(entry)))
+
+    changes = page.partition('aria-label="Changes of the clock"')[2].partition("</table>")[0]
+    assert "CET (+0100)" in changes
+    assert "CEST (+0200)" in changes
+    assert changes.count("→") == 2
+
+
+def test_an_entry_runs_now_and_says_which_job(login: Login) -> None:
+    client = login("view_cronentry", "run_cronentry")
+    entry = rows.make_entry(schedule="0 0 29 2 *", next_fire_at=rows.LAST_MOMENT)
+    broken = rows.make_entry(name="broken", task_name="gone.task")
+
+    [told] = act(client, "run_now", [entry, broken])
+
+    [job] = Job.objects.all()
+    entry.refresh_from_db()
+    assert job.task_name == entry.task_name
+    assert told.startswith("Run now: 1 enqueued. Refused: broken:")
+    assert (entry.last_job_id, entry.next_fire_at) == (job.pk, rows.LAST_MOMENT)
+    assert CronFire.objects.get().outcome == "manual"
+    assert LogEntry.objects.get().change_message == f"Run now: job {job.pk}."
+
+
+def test_entries_are_paused_and_resumed_from_the_list(login: Login) -> None:
+    client = login("view_cronentry", "change_cronentry")
+    entry = rows.make_entry(next_fire_at=timezone.now())
+    other = rows.make_entry(name="other", enabled=False)
+
+    [paused] = act(client, "pause", [entry, other])
+    entry.refresh_from_db()
+    assert (entry.enabled, entry.next_fire_at) == (False, None)
+    [*_, resumed] = act(client, "resume", [entry, other])
+
+    entry.refresh_from_db()
+    assert paused == "1 paused. Refused: 1 paused already."
+    assert resumed == "2 resumed."
+    assert entry.enabled
+    assert not Job.objects.exists()
+
+
+def test_who_may_not_changes_and_runs_nothing(login: Login) -> None:
+    client = login("view_cronentry")
+    entry = rows.make_entry()
+
+    for action in ("run_now", "pause"):
+        act(client, action, [entry])
+
+    entry.refresh_from_db()
+    assert entry.enabled
+    assert not Job.objects.exists()
+
+
+def test_the_list_shows_the_last_twenty_runs_and_what_became_of_them(login: Login) -> None:
+    now = timezone.now()
+    dead, running = rows.make_dead_letter(), rows.make_running_job()
+    entry = rows.make_entry(next_fire_at=now - timedelta(seconds=252))
+    for number in range(30):
+        at = now - timedelta(hours=30 - number)
+        CronFire.objects.create(name=entry.name, fire_at=at, fired_at=at, job_id=uuid7())
+    for number, fields in enumerate(
+        ({"job_id": dead.pk}, {"job_id": running.pk}, {"outcome": "missed"}, {"fired_at": now, "job_id": uuid7()})
+    ):
+        at = now - timedelta(minutes=50 - number)
+        CronFire.objects.create(**{"name": entry.name, "fire_at": at, "fired_at": at, **fields})
+
+    page = text_of(login("view_cronentry").get(list_of("cronentry")))
+
+    strip = page.partition('class="djq-strip"')[2].partition("</svg>")[0]
+    kinds = re.findall(r'class="djq-s-(\w+)"', strip)
+    assert kinds == ["ok"] * 16 + ["bad", "busy", "bad", "warn"]
+    assert "died" in strip
+    assert "4 m 12 s late" in page or "4 m 13 s late" in page
+    assert f"?q={entry.name}" in page

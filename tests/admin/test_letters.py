@@ -169,7 +169,7 @@ def test_a_replay_shows_its_progress(login: Login) -> None:
     client = login("view_replay")
 
     for address in (list_of("replay"), page_of(run)):
-        assert "500 of 2,000 (25%)" in text_of(client.get(address))
+        assert "500 of 2,000 (25 %)" in text_of(client.get(address))
 
 
 def test_r20_who_may_only_look_at_replays_starts_and_stops_none(login: Login) -> None:

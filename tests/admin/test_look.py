@@ -124,7 +124,7 @@ def test_a_live_part_takes_no_message_away(login: Login, settings: Any) -> None:
     settings.MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
     client = login("*")
     queue = Queue.objects.create(name="emails")
-    client.post(list_of("queue"), {"action": "pause_for_an_hour", "index": "0", "_selected_action": [queue.pk]})
+    client.post(list_of("queue"), {"action": "pause", "index": "0", "_selected_action": [queue.pk]})
 
     client.get(list_of("queue"), headers=LIVE)
 

@@ -41,7 +41,7 @@ ACTIONS: list[tuple[str, Callable[[], Model]]] = [
     ("cancel", rows.make_job),
     ("cancel", rows.make_running_job),
     ("requeue", rows.make_dead_letter),
-    ("pause_for_an_hour", lambda: Queue.objects.create(name="emails")),
+    ("pause", lambda: Queue.objects.create(name="emails")),
     ("resume", lambda: Queue.objects.create(name="emails", paused_until=rows.LAST_MOMENT)),
     ("delete_selected", rows.make_job),
     ("delete_selected", rows.make_dead_letter),
@@ -53,7 +53,7 @@ PERMISSIONS = {
     "retry_now": "retry_job",
     "cancel": "cancel_job",
     "requeue": "requeue_deadletter",
-    "pause_for_an_hour": "pause_queue",
+    "pause": "pause_queue",
     "resume": "pause_queue",
 }
 WRITES = ("add_queue", "change_queue", "add_cronentry", "change_cronentry", "delete_cronentry")

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.utils import timezone
 
-from djqueue.models import Queue
+from djqueue.models import BulkAct, Job, Queue
 from tests.admin import rows
 from tests.admin.conftest import Login
 from tests.admin.pages import act, add_to, list_of, page_of, text_of
@@ -19,7 +19,7 @@ def test_a_queue_is_paused_for_an_hour_by_the_database_s_clock_and_resumed(login
     client = login("view_queue", "pause_queue")
     queue = Queue.objects.create(name="emails")
 
-    [paused] = act(client, "pause_for_an_hour", [queue])
+    [paused] = act(client, "pause", [queue])
 
     queue.refresh_from_db()
     assert queue.paused_until is not None
@@ -40,7 +40,7 @@ def test_a_longer_pause_is_not_shortened_and_a_running_queue_not_resumed(login: 
     queue = Queue.objects.create(name="emails", paused_until=rows.LAST_MOMENT)
     running = Queue.objects.create(name="images")
 
-    [paused] = act(client, "pause_for_an_hour", [queue])
+    [paused] = act(client, "pause", [queue])
     [*_, resumed] = act(client, "resume", [running])
 
     queue.refresh_from_db()
@@ -119,3 +119,64 @@ def test_settings_can_be_given_to_a_queue_before_it_has_jobs(login: Login) -> No
 
     assert Queue.objects.get().weight == 3
     assert "has settings already" in again
+
+
+def test_a_pause_has_a_span_and_a_reason(login: Login) -> None:
+    client = login("view_queue", "pause_queue")
+    queue = Queue.objects.create(name="emails")
+
+    [paused] = act(client, "pause", [queue], span="1d", reason=" the partner moves ")
+
+    queue.refresh_from_db()
+    assert queue.paused_until is not None
+    assert abs(queue.paused_until - timezone.now() - timedelta(days=1)) < timedelta(minutes=1)
+    assert (queue.paused_reason, queue.paused_by) == ("the partner moves", "ada")
+    assert paused == "Pause: 1 paused for a day."
+    assert LogEntry.objects.get().change_message == "Paused for a day. the partner moves"
+    assert "the partner moves" in text_of(client.get(list_of("queue")))
+
+
+def purge(queue: Queue) -> str:
+    return page_of(queue, "purge")
+
+
+def test_a_queue_is_emptied_by_who_types_its_name_and_says_why(login: Login) -> None:
+    client = login("view_queue", "purge_queue", "view_job", "view_bulkact")
+    queue = Queue.objects.create(name="emails", ready=2)
+    rows.make_job()
+    rows.make_scheduled_job()
+    running = rows.make_running_job()
+    other = rows.make_job(queue_name="images")
+
+    assert purge(queue) in text_of(client.get(page_of(queue)))
+    wrong = text_of(client.post(purge(queue), {"name": "email", "reason": "x"}))
+    text_of(client.post(purge(queue), {"name": "emails", "reason": ""}))
+    assert Job.objects.count() == 4
+    client.post(purge(queue), {"name": "emails", "reason": "a wrong campaign"})
+
+    assert "Expected the name of the queue" in wrong
+    assert {job.pk for job in Job.objects.all()} == {running.pk, other.pk}
+    running.refresh_from_db()
+    assert running.cancel_requested_at is not None
+    assert "a wrong campaign" in LogEntry.objects.get(object_id="emails").change_message
+    assert BulkAct.objects.get().reason == "a wrong campaign"
+
+
+def test_a_queue_is_not_emptied_by_looking_nor_by_who_may_not(login: Login) -> None:
+    client = login("view_queue", "change_queue", "pause_queue", "cancel_job")
+    queue = Queue.objects.create(name="emails")
+    rows.make_job()
+
+    assert client.get(purge(queue)).status_code == 403
+    assert client.post(purge(queue), {"name": "emails", "reason": "x"}).status_code == 403
+    assert purge(queue) not in text_of(client.get(page_of(queue)))
+    assert Job.objects.count() == 1
+
+
+def test_a_queue_of_any_name_has_its_pages(login: Login) -> None:
+    client = login("*")
+    queue = Queue.objects.create(name="a/b <i>?&#_ü")
+
+    assert purge(queue) in text_of(client.get(page_of(queue))).replace("&amp;", "&")
+    assert "&lt;i&gt;" in text_of(client.get(purge(queue)))
+    assert text_of(client.get(list_of("queue")))

@@ -68,7 +68,6 @@ def test_signs_of_the_last_hour_and_day() -> None:
     signs = figures.signs(ALIAS, 3_600)
 
     assert (signs.died, signs.ended, signs.died_in_a_day) == (2, 42, 9)
-    assert signs.ended_lately == {"a": 42}
     assert [version for version, _ in signs.versions] == ["new"]
     assert [(print_, deaths) for print_, _, deaths, _ in signs.causes] == [(group.pk, 4)]
 
@@ -114,5 +113,5 @@ def test_an_empty_database_has_figures_too() -> None:
     fleet, signs = figures.fleet(ALIAS), figures.signs(ALIAS, 60)
 
     assert (fleet.workers, fleet.slots, fleet.served, fleet.has_leader) == (0, 0, frozenset(), False)
-    assert (signs.died, signs.causes, signs.ended_lately) == (0, [], {})
+    assert (signs.died, signs.causes, signs.versions) == (0, [], [])
     assert (figures.queues(ALIAS), figures.orphans(ALIAS), figures.runs(ALIAS, 60, 60)) == ([], [], [])

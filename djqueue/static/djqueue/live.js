@@ -14,7 +14,7 @@
 
   // Somebody is at work in the live part: it stays as it is.
   const isInHands = (part) => {
-    if (part.querySelector("input.action-select:checked, #action-toggle:checked")) return true;
+    if (part.querySelector("input[name=_selected_action]:checked, #action-toggle:checked")) return true;
     const here = document.activeElement;
     if (here && part.contains(here) && here.matches("input, select, textarea, button")) return true;
     const chosen = document.getSelection();
@@ -56,7 +56,7 @@
     if (href) part.querySelector(`a[href="${CSS.escape(href)}"]`)?.focus();
     localTimes(part);
     const boxes = part.querySelectorAll("tr input.action-select");
-    if (boxes.length && window.Actions) window.Actions(boxes);
+    if (boxes.length && window.Actions && document.getElementById("action-toggle")) window.Actions(boxes);
   }
 
   function say() {
