@@ -91,6 +91,9 @@ class Options:
     task_modules: tuple[str, ...] = ()
     """Modules with tasks besides the `tasks` module of each installed app."""
 
+    allow_chaos: bool = False
+    """`runworker --chaos` may be used although DEBUG is off: on a staging system, say."""
+
     code_version: str = ""
     """Shown with workers and failed attempts, for example a commit."""
 
@@ -144,6 +147,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 }
 _WHOLE = {"max_attempts", "history_days", "dead_letter_days", "max_args_bytes"}
 _STRINGS = {"database", "code_version", "redact"}
+_FLAGS = {"prepared_statements", "allow_chaos"}
 _OPTIONAL = {"dead_letter_days", "retry_budget_ratio"}
 
 
@@ -159,7 +163,7 @@ def _problem(name: str, value: Any) -> str | None:
         return f"{name}: expected a string, got {value!r}"
     if name == "listen_alias" and not (value is None or isinstance(value, str)):
         return f"{name}: expected a database alias, '' or None, got {value!r}"
-    if name == "prepared_statements" and not isinstance(value, bool):
+    if name in _FLAGS and not isinstance(value, bool):
         return f"{name}: expected True or False, got {value!r}"
     if name == "task_modules" and not _is_list_of_texts(value):
         return f'{name}: expected a list of module names, got {value!r}; write ["shop.jobs"], for example'

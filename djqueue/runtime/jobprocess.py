@@ -9,9 +9,8 @@ import socket
 from django.db import connections
 
 from djqueue.api import registry
-from djqueue.runtime import handler_db, wire
+from djqueue.runtime import chaos, handler_db, wire
 from djqueue.runtime.async_loop import AsyncLoop
-from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.slot_table import STOPPING, Page
@@ -22,7 +21,7 @@ def live(plan: Plan, page: Page, channel: socket.socket) -> None:
     job, start = wire.job_of(wire.receive(channel))
     held = Held(job, registry.get(job.task_name), page, start["index"])
     held.began, held.deadline_ns = start["began"], start["deadline_ns"]
-    executor = Executor(plan.alias, plan.options, AsyncLoop(), lambda: bool(page.get(STOPPING)), guard=Fresh())
+    executor = chaos.executor(plan, AsyncLoop(), lambda: bool(page.get(STOPPING)), guard=Fresh())
     wire.send(channel, wire.outcome_text(executor.perform(held)))
 
 

@@ -26,6 +26,8 @@ class Plan:
     """`""`: run until stopped. `"due"`: end when no job is ready, leased or parked; `"all"`: nor scheduled."""
     max_jobs: int = 0
     """A worker is replaced after so many jobs; 0: never."""
+    chaos: float = 0
+    """Share of the jobs that are delivered twice, or lose their process after their effect; see `chaos`."""
     cron: bool = True
     reaper: bool = True
     supervisor_id: str = field(default_factory=lambda: str(uuid4()))

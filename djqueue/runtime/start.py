@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from django.db import connections
 
 from djqueue.api import registry
@@ -32,6 +33,7 @@ class Wishes:
     backend: str = DEFAULT_TASK_BACKEND_ALIAS
     drain: str = ""
     max_jobs: int = 0
+    chaos: float = 0
     cron: bool = True
     reaper: bool = True
 
@@ -45,6 +47,7 @@ def make_plan(wishes: Wishes) -> Plan:
     _within("--processes", wishes.processes, 1, MOST_PROCESSES)
     _within("--threads", wishes.threads, 1, MOST_THREADS)
     _within("--max-jobs", wishes.max_jobs, 0, 2**31)
+    _chaos(wishes.chaos, backend)
     try:
         selection = QueueSelection.parse(wishes.queues)
     except ValueError as error:
@@ -59,6 +62,7 @@ def make_plan(wishes: Wishes) -> Plan:
         threads=wishes.threads,
         drain=wishes.drain,
         max_jobs=wishes.max_jobs,
+        chaos=wishes.chaos,
         cron=wishes.cron,
         reaper=wishes.reaper,
     )
@@ -113,6 +117,16 @@ def _known_alias(option: str, alias: str | None) -> None:
     if alias and alias not in list(connections):
         known = ", ".join(sorted(connections))
         raise ConfigurationError(f"OPTIONS[{option!r}]: expected an alias of DATABASES ({known}), got {alias!r}")
+
+
+def _chaos(share: float, backend: DjqueueBackend) -> None:
+    if not 0 <= share <= 1:
+        raise WishRefused(f"--chaos: expected a share from 0 to 1, got {share}")
+    if share and not (settings.DEBUG or backend.djqueue_options.allow_chaos):
+        raise WishRefused(
+            "--chaos: expected DEBUG or OPTIONS['allow_chaos'] to be True, since handlers run twice and processes are "
+            "killed, got neither"
+        )
 
 
 def _within(name: str, value: int, low: int, high: int) -> None:

@@ -74,6 +74,8 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         plan = self._plan
         log.info("supervisor starts id=%s processes=%d threads=%d", plan.supervisor_id, plan.processes, plan.threads)
+        if plan.chaos:
+            log.warning("chaos: of all jobs %g run twice or lose their process after their effect", plan.chaos)
         try:
             self._exit_code = preflight.look(self._spawner, self._parent_read)
             if not self._exit_code:

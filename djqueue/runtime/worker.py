@@ -11,13 +11,12 @@ import time
 
 from djqueue import signals
 from djqueue.api import registry
-from djqueue.runtime import handler_db
+from djqueue.runtime import chaos, handler_db
 from djqueue.runtime.appetite import Appetite
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.endings import Endings
 from djqueue.runtime.exchange import Exchange
-from djqueue.runtime.executor import Executor
 from djqueue.runtime.forcing import Forcing
 from djqueue.runtime.holdings import Holdings
 from djqueue.runtime.intake import Intake
@@ -56,7 +55,7 @@ class Worker:
         self._holdings = Holdings(page)
         loop = AsyncLoop()
         isolation = Isolation(options, zygote, lambda: self._orders.stopping)
-        executor = Executor(alias, options, loop, lambda: self._orders.stopping, isolation=isolation)
+        executor = chaos.executor(plan, loop, lambda: self._orders.stopping, isolation=isolation)
         self._slots = Slots(1 if for_suspects else plan.threads, executor, self._waiting.poke)
         self._forcing = Forcing(self._slots, loop, options.grace_seconds)
         self._tally = Tally(alias)

@@ -42,6 +42,13 @@ def add_worker_arguments(parser: CommandParser) -> None:
         help="end when no job is ready, leased or parked; =all: nor scheduled",
     )
     parser.add_argument("--max-jobs", type=int, default=0, help="replace a worker process after so many jobs")
+    parser.add_argument(
+        "--chaos",
+        type=float,
+        default=0,
+        metavar="SHARE",
+        help="deliver so many jobs (0.05: one in twenty) twice, or kill their process after their effect",
+    )
     parser.add_argument("--no-cron", action="store_true", help="leave recurring jobs to other supervisors")
     parser.add_argument("--no-reaper", action="store_true", help="leave ended leases to other supervisors")
     parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
@@ -79,6 +86,7 @@ def wishes(options: dict[str, Any]) -> start.Wishes:
         backend=options["backend"],
         drain=options["drain"],
         max_jobs=options["max_jobs"],
+        chaos=options["chaos"],
         cron=not options["no_cron"],
         reaper=not options["no_reaper"],
     )
