@@ -87,7 +87,7 @@ class Circuits:
             return
         if isinstance(outcome, Succeeded | Committed):
             self._calls_of(permit).add(failed=False)
-        elif isinstance(outcome, Failed) and outcome.is_transient:
+        elif isinstance(outcome, Failed) and (outcome.is_transient or outcome.kind == "timeout"):
             self._calls_of(permit).add(failed=True)
         elif isinstance(outcome, NotStarted) and not permit.is_valid:
             self._held_back[permit.circuit] += 1
@@ -159,13 +159,21 @@ class Circuits:
             if permit is not None:
                 permit.is_valid = False
             self._permits[name] = Permit(name, view.term)
-        self._due.pop(name, None)
-        if view.state is not CircuitState.CLOSED:
-            self._due[name] = time.monotonic() + min(view.due_seconds or PROBING_SECONDS, PROBING_SECONDS)
+        self._set_due(view, is_new=before is None or before.state is not view.state)
         if before is not None:
             self._has_news = self._has_news or (_lets_start(view) and not _lets_start(before))
             if before.state is not view.state:
                 _say(view)
+
+    def _set_due(self, view: View, *, is_new: bool) -> None:
+        """Note when the row is to be looked at again; an earlier wish stays, since looks come more often than that."""
+        if is_new or view.state is CircuitState.CLOSED:
+            self._due.pop(view.name, None)
+        wait = view.due_seconds
+        if view.state in (CircuitState.HALF_OPEN, CircuitState.RAMP):
+            wait = min(wait or PROBING_SECONDS, PROBING_SECONDS)
+        if wait is not None:
+            self._due[view.name] = min(self._due.get(view.name, float("inf")), time.monotonic() + wait)
 
     def _term(self, name: str) -> int:
         return self._views[name].term if name in self._views else 0

@@ -67,7 +67,7 @@ class Executor:
         """Run one job to its outcome. Never raises, but for exceptions that were sent into the thread from outside."""
         if held.is_expired:
             return Expired()
-        if not held.start(self._options.timeout_seconds):
+        if held.is_shut_out or not held.start(self._options.timeout_seconds):
             return NotStarted()
         if self._isolation is not None and self._isolation.takes(held):
             outcome = self._isolation.run(held)

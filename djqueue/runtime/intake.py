@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 
 from djqueue.api import registry
+from djqueue.runtime.circuits import Circuits
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.held import Held
 from djqueue.runtime.holdings import Holdings
@@ -20,11 +21,12 @@ log = logging.getLogger("djqueue")
 class Intake:
     """Takes up what one worker has claimed."""
 
-    def __init__(self, alias: str, holdings: Holdings, slots: Slots, claimer: Claimer) -> None:
+    def __init__(self, alias: str, holdings: Holdings, slots: Slots, claimer: Claimer, circuits: Circuits) -> None:
         self._alias = alias
         self._holdings = holdings
         self._slots = slots
         self._claimer = claimer
+        self._circuits = circuits
 
     def take_up(self, jobs: Iterable[Claimed]) -> None:
         """Put claimed jobs into the table and then before the slots; those on their last attempt first."""
@@ -37,8 +39,13 @@ class Intake:
             else:
                 known.append(self._holdings.take(job, task))
         known.sort(key=lambda held: held.job.attempts < held.job.max_attempts)
-        for held in known:
+        asking = [held for held in known if self._circuits.concern(held)]
+        plain = [held for held in known if not self._circuits.concern(held)] if asking else known
+        for held in plain:
             self._slots.waiting.put(held)
+        if asking:
+            for held in self._circuits.admitted(asking):
+                self._slots.waiting.put(held)
         if strangers:
             self._refuse(strangers)
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from djqueue.conf import Options
 from djqueue.policy.errors import FailureText, clean_text
+from djqueue.runtime.budgeting import Budgeting
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Cancelled, Committed, Expired, Failed, NotStarted, Snoozed, Stale, Succeeded
 from djqueue.runtime.reports import Reports
@@ -30,6 +31,7 @@ class Settling:
         self._alias = alias
         self._on_done = on_done
         self._reports = Reports(options, worker_id)
+        self._budgeting = Budgeting(alias, options)
         self.acks: dict[UUID, Held] = {}
         self._failures: dict[UUID, tuple[Held, finish.Failure]] = {}
         self._snoozes: dict[UUID, Held] = {}
@@ -153,6 +155,7 @@ class Settling:
             self._write_some_failures({id_: (held, bare)})
 
     def _write_some_failures(self, sent: dict[UUID, tuple[Held, finish.Failure]]) -> None:
+        sent = self._budgeting.kept_to(sent)
         ended = {e.id: e for e in finish.fail(self._alias, [failure for _, failure in sent.values()])}
         for id_, (held, failure) in sent.items():
             self._failures.pop(id_, None)

@@ -24,7 +24,8 @@ def outcome_of(held: Held, error: BaseException) -> Outcome:
         case Dead():
             return failed(error, final_reason=clean_text(error.reason, 1_000) or "the handler gave up")
         case Retry():
-            return failed(error, after_seconds=error.after)
+            asked = failed(error, after_seconds=error.after)
+            return replace(asked, is_transient=_is_transient(held.task, error.__cause__ or error.__context__))
         case JobTimeout():
             return failed(error, kind="timeout")
         case SignatureMismatch() | ArgumentsInvalid() | BadPayload():
@@ -50,9 +51,18 @@ def _judged(task: Any, error: BaseException) -> Outcome:
         case Kind.PERMANENT:
             return failed(error, final_reason=_permanent(error))
         case Kind.TRANSIENT | Kind.UNKNOWN:
-            return replace(failed(error), at_least_seconds=verdict.after_seconds or 0)
+            is_transient = verdict.kind is Kind.TRANSIENT
+            return replace(failed(error), at_least_seconds=verdict.after_seconds or 0, is_transient=is_transient)
         case _ as never:
             assert_never(never)
+
+
+def _is_transient(task: Any, error: BaseException | None) -> bool:
+    """Tell whether what a handler turned into a wish for a retry was trouble of what it called."""
+    if error is None:
+        return False
+    verdict = judge(error, retry_on=task.retry_on, dead_on=task.dead_on, ignore_on=task.ignore_on)
+    return verdict.kind is Kind.TRANSIENT
 
 
 def _permanent(error: BaseException) -> str:

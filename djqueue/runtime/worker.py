@@ -14,6 +14,7 @@ from djqueue.api import registry
 from djqueue.runtime import chaos, handler_db
 from djqueue.runtime.appetite import Appetite
 from djqueue.runtime.async_loop import AsyncLoop
+from djqueue.runtime.circuits import Circuits
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.endings import Endings
 from djqueue.runtime.exchange import Exchange
@@ -61,11 +62,12 @@ class Worker:
         self._tally = Tally(alias)
         endings = Endings(page, self._holdings, self._slots, self._tally)
         self._settling = Settling(alias, options, worker_id, endings.answered)
+        self._circuits = Circuits(alias, options.circuits, self._settling.give_back)
         self._claimer = Claimer(plan, worker_id)
         self._appetite = Appetite(plan, page, self._holdings, self._slots, self._settling)
         self._suspects = Suspects(plan, self._claimer, self._appetite, self._orders) if for_suspects else None
         self._exchange = Exchange(alias, self._claimer, self._settling)
-        self._intake = Intake(alias, self._holdings, self._slots, self._claimer)
+        self._intake = Intake(alias, self._holdings, self._slots, self._claimer, self._circuits)
         self._registration = Registration(plan, worker_id, self._slots.count)
         self._trouble = Trouble(plan, worker_id, self._holdings, self._settling, self._registration, self._pause)
 
@@ -124,6 +126,8 @@ class Worker:
         while finished:
             held = finished.popleft()
             self._settling.add(held)
+            if held.permit is not None:
+                self._circuits.ended(held)
             seconds += max(0.0, held.ended - held.began) if held.began else 0.0
             count += 1
         if count:
@@ -135,6 +139,8 @@ class Worker:
         if self._settling.has_others:
             self._settling.write_others()
             self._claimer.look_again()
+        if self._circuits.tick():
+            self._look_again()
         limit = self._limit()
         if limit and self._claimer.is_stale():
             self._claimer.refresh()
@@ -184,7 +190,7 @@ class Worker:
         return self._orders.stopping and not len(self._holdings) and not self._slots.finished
 
     def _wait_seconds(self) -> float:
-        until = min(1.0, self._plan.options.poll_seconds)
+        until = min(1.0, self._plan.options.poll_seconds, self._circuits.seconds_to_next())
         if self._appetite.free_slots() and not self._orders.stopping:
             until = min(until, self._appetite.seconds_to_next_look())
         deadline = self._forcing.seconds_to_next()
@@ -221,6 +227,7 @@ class Worker:
         self._slots.stop()
         try:
             self._tally.flush()
+            self._circuits.flush()
             self._registration.remove()
         except TROUBLE:
             pass  # the row is information only
