@@ -129,7 +129,7 @@ def _work(worker: _Worker, queue: ModelQueue, counts: _Counts, setting: Setting,
             worker.beat_at = now + setting.heartbeat_seconds
         if now < worker.done_at:
             return
-        counts.rejected += not queue.ack(worker.lease)
+        counts.rejected += not queue.ack(now, worker.lease)
         worker.lease = None
     taken = queue.claim(now, 1, 1, setting.lease_seconds) or queue.claim_suspect(now, setting.lease_seconds)
     for lease in taken:

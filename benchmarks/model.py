@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-READY, SCHEDULED, LEASED = "ready", "scheduled", "leased"
+READY, SCHEDULED, PARKED, LEASED = "ready", "scheduled", "parked", "leased"
 SUCCEEDED, CANCELLED, DEAD = "succeeded", "cancelled", "dead"
 
 
@@ -30,6 +30,8 @@ class Job:
     max_attempts: int = 8
     dedupe_key: str | None = None
     timeout_seconds: float | None = None
+    ordering_key: str | None = None
+    blocks: bool = False
     state: str = READY
     token: int = 0
     attempts: int = 0
@@ -53,6 +55,8 @@ class ModelQueue:
     live: dict[int, Job] = field(default_factory=dict)
     history: dict[int, Job] = field(default_factory=dict)
     dead: dict[int, Job] = field(default_factory=dict)
+    blocked: dict[str, set[int]] = field(default_factory=dict)
+    """The dead heads that block an ordering key."""
     _last_id: int = 0
 
     def enqueue(
@@ -64,16 +68,18 @@ class ModelQueue:
         dedupe_key: str | None = None,
         max_attempts: int = 8,
         timeout_seconds: float | None = None,
+        ordering_key: str | None = None,
+        blocks: bool = False,
     ) -> tuple[int, bool]:
         """Return the id of the new job and True, or the id of the unfinished job that holds the key and False."""
         holder = self._holder(dedupe_key)
         if holder is not None:
             return holder.id, False
         self._last_id += 1
-        state = SCHEDULED if delay > 0 else READY
-        self.live[self._last_id] = Job(
-            self._last_id, self._last_id, now + delay, priority, max_attempts, dedupe_key, timeout_seconds, state
-        )
+        job = Job(self._last_id, self._last_id, now + delay, priority, max_attempts, dedupe_key, timeout_seconds)
+        job.ordering_key, job.blocks = ordering_key, blocks
+        job.state = PARKED if self._is_held_up(ordering_key) else SCHEDULED if delay > 0 else READY
+        self.live[job.id] = job
         return self._last_id, True
 
     def claim(self, now: float, limit: int, free: int, lease_seconds: float) -> list[Lease]:
@@ -106,9 +112,17 @@ class ModelQueue:
                 job.started_at = now - began_ago
         return lost
 
-    def ack(self, lease: Lease) -> bool:
-        """End a job well."""
-        return self._end(self._held(lease), SUCCEEDED)
+    def ack(self, now: float, lease: Lease) -> bool:
+        """End a job well; let out the next of its ordering key, where that has no head (any more)."""
+        done = self._end(self._held(lease), SUCCEEDED)
+        job = self.live.get(lease.id) or self.history.get(lease.id) or self.dead.get(lease.id)
+        self._let_out(now, job.ordering_key if job else None)
+        return done
+
+    def let_out(self, now: float) -> int:
+        """Let out the next jobs of all ordering keys that have no head: the tick after every other end."""
+        keys = {job.ordering_key for job in self._in(PARKED)}
+        return sum(self._let_out(now, key) for key in keys)
 
     def fail(
         self, now: float, lease: Lease, *, delay: float = 0, final: bool = False, crash: bool = False
@@ -171,7 +185,7 @@ class ModelQueue:
         del self.dead[id_]
         self.live[id_] = replace(
             job,
-            state=READY,
+            state=READY if job.ordering_key is None else PARKED,
             run_at=now,
             token=job.token + 1,
             attempts=0,
@@ -179,7 +193,18 @@ class ModelQueue:
             suspect=False,
             runs=job.runs + 1,
         )
+        self._unblock(job)
         return "requeued"
+
+    def discard(self, id_: int) -> bool:
+        """End a dead job for good; what it blocked may go on."""
+        job = self.dead.pop(id_, None)
+        if job is None:
+            return False
+        self._unblock(job)
+        job.state = CANCELLED
+        self.history[id_] = job
+        return True
 
     def holds(self, lease: Lease) -> bool:
         """Tell whether a lease goes on."""
@@ -187,6 +212,24 @@ class ModelQueue:
 
     def _in(self, state: str) -> list[Job]:
         return [job for job in self.live.values() if job.state == state]
+
+    def _is_held_up(self, key: str | None) -> bool:
+        """Whether a job with this key comes after another one."""
+        return key is not None and (key in self.blocked or any(job.ordering_key == key for job in self.live.values()))
+
+    def _let_out(self, now: float, key: str | None) -> bool:
+        mine = [job for job in self.live.values() if key is not None and job.ordering_key == key]
+        if not mine or key in self.blocked or any(job.state != PARKED for job in mine):
+            return False
+        first = min(mine, key=lambda job: job.seq)
+        first.state = SCHEDULED if first.run_at > now else READY
+        return True
+
+    def _unblock(self, job: Job) -> None:
+        blocking = self.blocked.get(job.ordering_key or "", set())
+        blocking.discard(job.id)
+        if not blocking:
+            self.blocked.pop(job.ordering_key or "", None)
 
     def _holder(self, key: str | None) -> Job | None:
         return next((job for job in self.live.values() if key is not None and job.dedupe_key == key), None)
@@ -211,6 +254,8 @@ class ModelQueue:
             self._end(job, CANCELLED)
         elif final or job.attempts >= job.max_attempts:
             self._end(job, DEAD)
+            if job.blocks and job.ordering_key is not None:
+                self.blocked.setdefault(job.ordering_key, set()).add(job.id)
         else:
             job.run_at, job.suspect, job.token = now + delay, crash, job.token + 1
             job.state = SCHEDULED if delay > 0 else READY

@@ -11,16 +11,26 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from benchmarks.model import LEASED, READY, SCHEDULED, Job, Lease, ModelQueue
+from benchmarks.model import LEASED, PARKED, READY, SCHEDULED, Job, Lease, ModelQueue
+from djqueue.states import OnDead
 from djqueue.store import claim as claiming
-from djqueue.store import db, finish, operate, recover
+from djqueue.store import db, finish, letters, operate, ordering, recover
 from djqueue.store import enqueue as enqueueing
 from djqueue.store import lease as leasing
 from djqueue.store.operate import CancelAnswer
+from djqueue.store.ordering import Key
 from tests.store.factories import ALIAS, failure, new_job, request, take
 
 TICK = 100.0
-TABLES = ("djqueue_job", "djqueue_history", "djqueue_history_overflow", "djqueue_dead_letter", "djqueue_death")
+TABLES = (
+    "djqueue_job",
+    "djqueue_history",
+    "djqueue_history_overflow",
+    "djqueue_dead_letter",
+    "djqueue_death",
+    "djqueue_wake",
+    "djqueue_key_block",
+)
 SHIFT = """
 update djqueue_job set run_at = run_at - make_interval(secs => %(by)s),
     started_at = started_at - make_interval(secs => %(by)s), lease_until = lease_until - make_interval(secs => %(by)s)
@@ -33,7 +43,7 @@ where j.id = x.id
 """
 LIVE = """
 select id, state, attempts, interruptions, runs, suspect, priority, max_attempts, dedupe_key,
-    cancel_requested_at is not null, lease_token from djqueue_job
+    ordering_key, cancel_requested_at is not null, lease_token from djqueue_job
 """
 HISTORY = """
 select id, outcome, attempts, lease_token from djqueue_history union all
@@ -71,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
         for table in TABLES:
             db.rows(ALIAS, f"delete from {table}")
         for number in range(6):
-            self.enqueue(0, 0, None, 1 + number % 3, TICK)
+            self.enqueue(most=1 + number % 3, order="o" if number % 2 else None)
 
     @property
     def now(self) -> float:
@@ -86,14 +96,28 @@ class QueueMachine(RuleBasedStateMachine):
         key=keys,
         most=st.integers(1, 3),
         timeout=st.sampled_from([None, TICK]),
+        order=st.sampled_from([None, "o", "o", "p"]),
+        blocks=st.booleans(),
     )
-    def enqueue(self, delay: float, priority: int, key: str | None, most: int, timeout: float | None) -> None:
+    def enqueue(
+        self,
+        *,
+        delay: float = 0,
+        priority: int = 0,
+        key: str | None = None,
+        most: int = 3,
+        timeout: float | None = TICK,
+        order: str | None = None,
+        blocks: bool = False,
+    ) -> None:
         number, created = self.model.enqueue(
-            self.now, delay=delay, priority=priority, dedupe_key=key, max_attempts=most, timeout_seconds=timeout
-        )
+            self.now, delay=delay, priority=priority, dedupe_key=key, max_attempts=most, timeout_seconds=timeout,
+            ordering_key=order, blocks=blocks,
+        )  # fmt: skip
         job = new_job(
-            priority=priority, delay_seconds=delay, dedupe_key=key, max_attempts=most, timeout_seconds=timeout
-        )
+            priority=priority, delay_seconds=delay, dedupe_key=key, max_attempts=most, timeout_seconds=timeout,
+            ordering_key=order, on_dead=OnDead.BLOCK if blocks else OnDead.SKIP,
+        )  # fmt: skip
         answer = enqueueing.enqueue(ALIAS, job)
         assert answer.created == created
         if created:
@@ -117,8 +141,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(pick=picks, token=tokens)
     def ack(self, pick: int, token: str) -> None:
         model, real = self.lease(pick, token)
-        done = finish.ack(ALIAS, [finish.Ack(real.id, real.lease_token, 2.0, 1.0, "null")])
-        assert bool(done) == self.model.ack(model)
+        key = self.key_of(model.id)
+        expected = self.model.ack(self.now, model)
+        assert bool(finish.ack(ALIAS, [finish.Ack(real.id, real.lease_token, 2.0, 1.0, "null", key)])) == expected
 
     @precondition(lambda self: self.leases)
     @rule(pick=picks, token=tokens, delay=delays, final=st.booleans())
@@ -182,6 +207,19 @@ class QueueMachine(RuleBasedStateMachine):
     def promote(self) -> None:
         assert recover.promote(ALIAS) == self.model.promote(self.now)
 
+    @precondition(lambda self: self.there_are(PARKED))
+    @rule()
+    def let_out(self) -> None:
+        expected = self.model.let_out(self.now)
+        assert ordering.turn(ALIAS).let_out == expected
+
+    @precondition(lambda self: self.model.dead)
+    @rule(pick=picks)
+    def discard(self, pick: int) -> None:
+        job = _choose(pick, self.model.dead, [])
+        assert self.model.discard(job)
+        assert letters.discard(ALIAS, [self.ids[job]], reason="enough") == {self.ids[job]}
+
     @rule(ticks=st.integers(1, 4))
     def time_passes(self, ticks: int) -> None:
         self.ticks += ticks
@@ -213,6 +251,11 @@ class QueueMachine(RuleBasedStateMachine):
             assert job.lease_token > self.tokens[job.id], "a claim did not mint a greater token"
             self.leases.append(Held(model, leasing.Lease(job.id, job.lease_token)))
 
+    def key_of(self, number: int) -> Key | None:
+        """The ordering key of a job, wherever it is."""
+        job = self.model.live.get(number) or self.model.history.get(number) or self.model.dead.get(number)
+        return Key("q", job.ordering_key) if job is not None and job.ordering_key is not None else None
+
     def there_are(self, state: str) -> bool:
         """Whether some job is in this state."""
         return any(job.state == state for job in self.model.live.values())
@@ -243,6 +286,7 @@ def _columns(job: Job) -> tuple[Any, ...]:
         job.priority,
         job.max_attempts,
         job.dedupe_key,
+        job.ordering_key,
         job.cancel_asked,
     )
 
