@@ -47,6 +47,11 @@ class QueueSelection:
         _check_together(weights, everything, excluded)
         return cls(weights=weights, everything=everything or not weights, excluded=frozenset(excluded))
 
+    def words(self) -> list[str]:
+        """Return what is served, as `serves` reads it: names, `*` for all others, `-name` for what is not."""
+        everything = ["*"] if self.everything else []
+        return [*self.weights, *everything, *(f"-{name}" for name in sorted(self.excluded))]
+
     def names(self, known: Iterable[str]) -> list[str]:
         """Return the queues to serve: those named, then, where everything is served, the other `known` ones."""
         others = known if self.everything else ()

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from djqueue.policy.weights import shuffle
 from djqueue.runtime.plan import Plan
+from djqueue.runtime.stops import Stops
 from djqueue.store import claim, db, lanes, step, workers
 from djqueue.store.claim import Claimed, Place, Request
 from djqueue.store.lanes import BEYOND_THE_EMPTY_LANE, Walk
@@ -60,13 +61,17 @@ class Claimer:
         self._was_full = False
         self._was_short = True
         self.strangers: set[str] = set()
-        self.paused: list[str] = []
-        """Queues that nobody may claim from, whoever serves them."""
+        self.stops = Stops(plan.alias)
 
     @property
     def names(self) -> list[str]:
-        """The queues that are served now."""
-        return list(self._weights)
+        """The queues that are served now and not paused."""
+        return [name for name in self._weights if name not in self.stops.queues]
+
+    @property
+    def paused(self) -> frozenset[str]:
+        """Queues that nobody may claim from, whoever serves them."""
+        return self.stops.queues
 
     def is_stale(self) -> bool:
         """Tell whether settings and lanes are due to be read again."""
@@ -74,16 +79,15 @@ class Claimer:
 
     def refresh(self) -> None:
         """Read which queues there are, which are paused, their weights, and which have lanes other than ''."""
+        self.stops.look()
         settings = workers.queue_settings(self._alias)
-        self.paused = [name for name, found in settings.items() if found.paused]
         known = [*self._plan.known_queues, *settings]
         if self._plan.selection.everything:
             known += claim.queues_with_jobs(self._alias)
         names = self._plan.selection.names(known)
         self._weights = {name: self._weight(name, settings.get(name)) for name in names}
-        self._weights = {n: w for n, w in self._weights.items() if not (n in settings and settings[n].paused)}
         self._refreshed_at = time.monotonic()
-        for name in lanes.laned(self._alias, list(self._weights)):
+        for name in lanes.laned(self._alias, self.names):
             self._laned_until[name] = self._refreshed_at + LANED_SECONDS
 
     def request(self, limit: int, free: int) -> Request:
@@ -139,6 +143,11 @@ class Claimer:
         """Tell whether the claim that was started has to go on by `steps`."""
         return bool(self._rest)
 
+    def settings_changed(self) -> None:
+        """Somebody has paused, resumed or set something: read it before the next claim."""
+        self.stops.look_again()
+        self._refreshed_at = float("-inf")
+
     def look_again(self) -> None:
         """Something may have been given back below a mark: look at everything next time."""
         self._was_short = True
@@ -146,7 +155,7 @@ class Claimer:
     def _order(self) -> list["_Source"]:
         now = time.monotonic()
         sources: list[_Source] = []
-        for name in shuffle(self._weights, self._rng):
+        for name in shuffle({name: self._weights[name] for name in self.names}, self._rng):
             mine = [_Source(name, False)]
             if self._laned_until.get(name, 0) > now:
                 mine.append(_Source(name, True))

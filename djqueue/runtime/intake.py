@@ -1,4 +1,4 @@
-"""What was claimed goes before the slots; what this worker does not know goes back.
+"""What was claimed goes before the slots; what this worker does not know, or may not start, goes back or aside.
 
 Invariant: whatever was claimed is in the slot table before anything else can fail.
 """
@@ -32,9 +32,12 @@ class Intake:
         """Put claimed jobs into the table and then before the slots; those on their last attempt first."""
         known: list[Held] = []
         strangers: list[Claimed] = []
+        stopped: list[Claimed] = []
         for job in jobs:
             task = registry.get(job.task_name)
-            if task is None:
+            if self._claimer.stops.sets_aside(job):
+                stopped.append(job)
+            elif task is None:
                 strangers.append(job)
             else:
                 known.append(self._holdings.take(job, task))
@@ -46,6 +49,8 @@ class Intake:
         if asking:
             for held in self._circuits.admitted(asking):
                 self._slots.waiting.put(held)
+        if stopped:
+            self._claimer.stops.set_aside(stopped)
         if strangers:
             self._refuse(strangers)
 

@@ -16,6 +16,10 @@ from djqueue.store import faults
 log = logging.getLogger("djqueue")
 
 
+SETTINGS_CHANGED = "*"
+"""Stands in the place of a queue's name where something was paused, resumed, opened or closed."""
+
+
 class Listener:
     """One LISTEN connection. `alias` empty: notifications are off."""
 

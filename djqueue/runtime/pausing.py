@@ -1,7 +1,7 @@
-"""Pauses as the runtime obeys them: what a worker may not start, and the leader's part with what is set aside.
+"""The leader's part in pauses: what was ready is set aside when a task or a tenant is paused, and comes back after it.
 
-Invariant: a worker knows every pause within half a second of its commit, however busy it is, since what it has claimed
-and not started must not start either.
+What becomes ready meanwhile is set aside by the worker that claims it (`stops`). Invariant: whatever is set aside for a
+pause that is not in force comes back, in whatever order things happened.
 """
 
 import logging
@@ -9,55 +9,11 @@ import time
 
 from djqueue.runtime.housekeeping import IDLE_SECONDS
 from djqueue.runtime.leader import LeaderDuty
-from djqueue.store import lease, pauses, recover
-from djqueue.store.claim import Claimed
-from djqueue.store.pauses import Stopped
+from djqueue.store import pauses, recover
 
 log = logging.getLogger("djqueue")
 
-LOOK_SECONDS = 0.5
 TICK_FOR_SECONDS = 0.25
-
-
-class Stops:
-    """What may not start now, as one worker has read it last."""
-
-    def __init__(self, alias: str) -> None:
-        self._alias = alias
-        self._now = Stopped()
-        self._read_at = float("-inf")
-
-    @property
-    def queues(self) -> frozenset[str]:
-        """The queues that are paused."""
-        return self._now.queues
-
-    def look_again(self) -> None:
-        """Somebody has paused or resumed something."""
-        self._read_at = float("-inf")
-
-    def look(self) -> bool:
-        """Read what is paused, if it is time to; return whether anything has changed."""
-        if time.monotonic() - self._read_at < LOOK_SECONDS:
-            return False
-        before, self._now = self._now, pauses.stopped(self._alias)
-        self._read_at = time.monotonic()
-        return self._now != before
-
-    def stops(self, job: Claimed) -> bool:
-        """Tell whether a job may not start."""
-        return self._now.stops(job.queue_name, job.task_name, job.tenant_id)
-
-    def set_aside(self, jobs: list[Claimed]) -> list[Claimed]:
-        """Set aside those jobs, claimed a moment ago, whose task or tenant is paused, uncharged; return the others."""
-        if not (self._now.tasks or self._now.tenants):
-            return jobs
-        reasons = {job.id: reason for job in jobs if (reason := self._now.reason(job.task_name, job.tenant_id))}
-        stopped = [job for job in jobs if job.id in reasons]
-        if stopped:
-            leases = [lease.Lease(job.id, job.lease_token) for job in stopped]
-            lease.set_aside(self._alias, leases, [reasons[job.id] for job in stopped])
-        return [job for job in jobs if job.id not in reasons]
 
 
 class PausesDuty:

@@ -63,7 +63,7 @@ class Registration:
             pid=os.getpid(),
             version=self._plan.options.code_version or __version__,
             slots=self._slots,
-            queues=list(self._plan.selection.weights) or ["*"],
+            queues=self._plan.selection.words(),
             task_names=names,
             tasks_hash=str(hash(tuple(names))),
         )

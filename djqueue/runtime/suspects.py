@@ -40,4 +40,4 @@ class Suspects:
         names = self._claimer.names
         if self._plan.selection.everything:
             names = self._plan.selection.names([*names, *claim.suspect_queues(self._plan.alias)])
-        return names
+        return [name for name in names if name not in self._claimer.stops.queues]

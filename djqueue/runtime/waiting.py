@@ -30,20 +30,21 @@ class Waiting:
             except BlockingIOError:
                 pass
 
-    def wait(self, is_over: Callable[[], bool], seconds: Callable[[], float]) -> bool:
-        """Wait for a poke or a notification, not at all where `is_over`; return whether there was news of jobs."""
+    def wait(self, is_over: Callable[[], bool], seconds: Callable[[], float]) -> list[str]:
+        """Wait for a poke or a notification, not at all where `is_over`; return the queues with news, and
+        `SETTINGS_CHANGED`."""
         self._listener.open()
         self._is_waiting = True
         if is_over():
             self._is_waiting = False
-            return False
+            return []
         listening = self._listener.fileno()
         wait_for: list[Any] = [self._read] if listening is None else [self._read, listening]
         readable, _, _ = select.select(wait_for, [], [], seconds())
         self._is_waiting = False
         if self._read in readable:
             self._empty()
-        return listening in readable and bool(self._listener.heard())
+        return self._listener.heard() if listening in readable else []
 
     def pause(self, seconds: float) -> None:
         """Wait so long, or until somebody pokes with force."""

@@ -22,7 +22,7 @@ from djqueue.runtime.forcing import Forcing
 from djqueue.runtime.holdings import Holdings
 from djqueue.runtime.intake import Intake
 from djqueue.runtime.isolation import Isolation
-from djqueue.runtime.listener import Listener
+from djqueue.runtime.listener import SETTINGS_CHANGED, Listener
 from djqueue.runtime.orders import Orders
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.registration import Registration
@@ -105,8 +105,8 @@ class Worker:
         self._collect()
         busy = self._write_and_claim()
         self._forcing.look()
-        if not busy and self._waiting.wait(self._has_something, self._wait_seconds):
-            self._look_again()
+        if not busy:
+            self._hear(self._waiting.wait(self._has_something, self._wait_seconds))
 
     def _take_orders(self) -> None:
         self._orders.take()
@@ -119,6 +119,18 @@ class Worker:
         if self._slots.waiting.empty():
             self._waited_since = time.monotonic()
         return time.monotonic() - self._waited_since > HOARD_SECONDS
+
+    def _obey_pauses(self) -> None:
+        """Give back what waits here and may not start any more. Who is busy and has nothing waiting need not look."""
+        stops = self._claimer.stops
+        may_start = self._appetite.free_slots() or not self._slots.waiting.empty()
+        if self._orders.stopping or not may_start or not stops.look():
+            return
+        taken = self._slots.take_back()
+        self._settling.give_back(held for held in taken if stops.stops(held.job))
+        for held in taken:
+            if not stops.stops(held.job):
+                self._slots.waiting.put(held)
 
     def _collect(self) -> None:
         finished = self._slots.finished
@@ -136,6 +148,7 @@ class Worker:
 
     def _write_and_claim(self) -> bool:
         """Write what has ended and claim what can be started; return whether there was anything to do."""
+        self._obey_pauses()
         if self._settling.has_others:
             self._settling.write_others()
             self._claimer.look_again()
@@ -195,6 +208,12 @@ class Worker:
             until = min(until, self._appetite.seconds_to_next_look())
         deadline = self._forcing.seconds_to_next()
         return max(0.0, until if deadline is None else min(until, deadline))
+
+    def _hear(self, news: list[str]) -> None:
+        if SETTINGS_CHANGED in news:
+            self._claimer.settings_changed()
+        if news:
+            self._look_again()
 
     def _look_again(self) -> None:
         self._appetite.look_now()

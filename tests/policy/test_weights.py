@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from djqueue.policy.weights import QueueSelection, shuffle
+from djqueue.policy.weights import QueueSelection, serves, shuffle
 
 
 def test_queues_are_read_with_their_weights() -> None:
@@ -81,3 +81,21 @@ def test_a_queue_comes_first_as_often_as_its_share_of_the_weights() -> None:
 
 def test_a_weight_of_zero_comes_last() -> None:
     assert all(shuffle({"a": 0, "b": 0.001}, random.Random(seed)) == ["b", "a"] for seed in range(100))
+
+
+@pytest.mark.parametrize(
+    ("text", "served", "others"),
+    [
+        ("a:5,b", ["a", "b"], ["c"]),
+        ("*", ["a", "z"], []),
+        ("*,-a", ["b"], ["a"]),
+        ("a,*,-b", ["a", "c"], ["b"]),
+    ],
+)
+def test_what_a_worker_says_of_itself_tells_which_queues_it_serves(
+    text: str, served: list[str], others: list[str]
+) -> None:
+    words = QueueSelection.parse(text).words()
+
+    assert all(serves(words, name) for name in served)
+    assert not any(serves(words, name) for name in others)
