@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 
 from djqueue.exceptions import JobCancelled, JobInterrupt, JobTimeout
 from djqueue.policy.errors import describe
@@ -52,18 +52,22 @@ class Slots:
         for thread in self._threads:
             thread.force(held, why)
 
-    def take_back(self) -> list[Held]:
-        """Return the jobs that wait, out of the slots' reach."""
+    def take_back(self, wanted: Callable[[Held], bool] = lambda held: True) -> list[Held]:
+        """Return the jobs that wait, or those of them that are wanted, out of the slots' reach; the others keep their
+        order."""
         taken: list[Held] = []
-        while not self.waiting.empty():
+        for _ in range(self.waiting.qsize()):
             try:
                 work = self.waiting.get_nowait()
-            except Exception:
+            except Empty:
                 break
-            if isinstance(work, Held):
+            if not isinstance(work, Held):
+                if work is not None:
+                    work()
+            elif wanted(work):
                 taken.append(work)
-            elif work is not None:
-                work()
+            else:
+                self.waiting.put(work)
         return taken
 
 

@@ -126,11 +126,7 @@ class Worker:
         may_start = self._appetite.free_slots() or not self._slots.waiting.empty()
         if self._orders.stopping or not may_start or not stops.look():
             return
-        taken = self._slots.take_back()
-        self._settling.give_back(held for held in taken if stops.stops(held.job))
-        for held in taken:
-            if not stops.stops(held.job):
-                self._slots.waiting.put(held)
+        self._settling.give_back(self._slots.take_back(lambda held: stops.stops(held.job)))
 
     def _collect(self) -> None:
         finished = self._slots.finished

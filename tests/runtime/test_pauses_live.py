@@ -3,6 +3,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import transaction
 
 from djqueue.store import operate, pauses
 from djqueue.store.pauses import Kind
@@ -91,3 +92,21 @@ def test_suspects_of_a_paused_queue_do_not_run(trial: Trial) -> None:
     assert trial.events()["suspect"] == 1
     operate.pause("default", "emails", None)
     eventually(lambda: rows("select count(*) from djqueue_dead_letter") == [(1,)], PATIENCE)
+
+
+def test_a_worker_for_suspects_leaves_those_of_a_paused_queue(trial: Trial) -> None:
+    operate.pause("default", "emails", FAR)
+    note.using(queue_name="emails").enqueue("paused")
+    hold.enqueue("first", trial.file("go"))
+    rows("update djqueue_job set suspect = true")
+    trial.supervisor("--processes", "1", "--queues", "*")
+    trial.wait_for_starts("first")
+    trial.make("go")
+    with transaction.atomic():
+        note.enqueue("second")
+        rows("update djqueue_job set suspect = true where state = 'ready'")
+    trial.wait_for_starts("second")
+
+    eventually(lambda: states() == [("ready", "", 1, 0)], PATIENCE, message=lambda: str(states()))
+
+    assert trial.events()["paused"] == 0
