@@ -52,6 +52,11 @@ def run(page: PlainAdmin, request: HttpRequest, queryset: QuerySet[Any], name: s
     return back(page, request)
 
 
+def reason(request: HttpRequest) -> str:
+    """Return why, if the form says it."""
+    return request.POST.get("reason", "").strip().replace("\0", "")[:1_000]
+
+
 def log(request: HttpRequest, rows: Sequence[Any], text: str) -> None:
     """Write one log entry for each of the rows."""
     user: Any = request.user
@@ -84,8 +89,10 @@ def _log_answers(request: HttpRequest, name: str, rows: list[Any], answers: Mapp
     grouped: defaultdict[Answer, list[Any]] = defaultdict(list)
     for row in rows:
         grouped[answers[row.pk]].append(row)
+    why = reason(request)
     for answer, group in grouped.items():
         text = f"{name}: {answer.words}." if answer.changed else f"{name}: refused, {answer.words}."
+        text += f" Reason: {why}" if why and why not in text else ""
         log(request, group, text)
 
 

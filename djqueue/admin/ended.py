@@ -128,7 +128,7 @@ class DeadLetterAdmin(EndedPage):
     @admin.action(permissions=["discard"], description="Discard (with a reason)")
     def discard(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
         """End dead letters for good; they stay in history as cancelled, with the reason."""
-        reason = request.POST.get("reason", "").strip().replace("\0", "")[:1_000]
+        reason = actions.reason(request)
         if not reason:
             self.message_user(request, "Discard: nothing changed. Expected a reason, got none.", messages.ERROR)
             return actions.back(self, request)

@@ -7,12 +7,14 @@ from django.contrib import messages
 from django.db.models import Model, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirect
+from django.urls import path, reverse
 
-from djqueue.admin import source
+from djqueue.admin import fragments, jobacts, jobwords, source, timeline
 from djqueue.admin.actions import FROM_OBJECT
 from djqueue.admin.base import PlainAdmin, as_uuid
 from djqueue.admin.payload import let_see
 from djqueue.models import DeadLetter, History, Job
+from djqueue.store import story
 
 PLACES: tuple[tuple[type[Model], str], ...] = (
     (Job, "The job is live again."),
@@ -68,11 +70,52 @@ class JobPage(PlainAdmin):
         ]
         context = {
             "djqueue_buttons": buttons,
+            **self._about(request, object_id),
             "djqueue_from": FROM_OBJECT,
             "djqueue_asks_reason": self.asks_reason & {button["action"] for button in buttons},
             **(extra_context or {}),
         }
-        return super().change_view(request, object_id, form_url, context)
+        answer: Any = fragments.cut(request, super().change_view(request, object_id, form_url, context))
+        return answer  # type: ignore[no-any-return]
+
+    def get_urls(self) -> list[Any]:
+        """Add the page on which a copy is made, and the address of single changes."""
+        name = self.opts.model_name
+        copy = path("<uuid:id_>/copy/", self.admin_site.admin_view(self.copy_view), name=f"djqueue_{name}_copy")
+        alter = path("<uuid:id_>/alter/", self.admin_site.admin_view(self.alter_view), name=f"djqueue_{name}_alter")
+        return [copy, alter, *super().get_urls()]
+
+    def copy_view(self, request: HttpRequest, id_: UUID) -> HttpResponse:
+        """Show the arguments of a job, and enqueue a copy with others."""
+        return jobacts.duplicate_view(self, request, id_)
+
+    def alter_view(self, request: HttpRequest, id_: UUID) -> HttpResponse:
+        """Reschedule a job, or change its queue or priority."""
+        return jobacts.change_view(self, request, id_)
+
+    def _about(self, request: HttpRequest, object_id: str) -> dict[str, Any]:
+        """What stands above the fields: the job's life, why it does not run, its family, and what may be done."""
+        id_ = as_uuid(object_id)
+        found = None if id_ is None else story.story(source.alias(), id_)
+        if id_ is None or found is None or not self.has_view_permission(request):
+            return {}
+        name = self.opts.model_name
+        return {
+            "djqueue_timeline": timeline.of(found),
+            "djqueue_why": jobwords.why(found.state, id_),
+            "djqueue_family": jobwords.family(self, request, id_, found),
+            "djqueue_progress": jobwords.progress(found),
+            "djqueue_copy_url": self._own_address("copy", id_) if jobacts.may_duplicate(self, request) else "",
+            "djqueue_alter_url": self._own_address("alter", id_),
+            "djqueue_forms": self._forms(request, found) if name == "job" else [],
+        }
+
+    def _forms(self, request: HttpRequest, found: story.Story) -> list[dict[str, Any]]:
+        may = found.state in jobwords.WAITING and jobacts.may_change(request)
+        return jobacts.forms_for(found) if may else []
+
+    def _own_address(self, what: str, id_: UUID) -> str:
+        return reverse(f"admin:djqueue_{self.opts.model_name}_{what}", args=[id_], current_app=self.admin_site.name)
 
     def _get_obj_does_not_exist_redirect(self, request: HttpRequest, opts: Any, object_id: str) -> HttpResponse:
         """A job moves when it ends: lead an old link to where it stands now."""

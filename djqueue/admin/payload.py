@@ -13,7 +13,7 @@ from django.db.models import F, Func, Model, TextField
 from django.db.models.functions import Left, Length
 from django.utils.html import format_html, format_html_join
 
-from djqueue.admin import source
+from djqueue.admin import source, tree
 from djqueue.admin.show import EMPTY
 from djqueue.api.redaction import Redaction
 
@@ -56,7 +56,7 @@ def payload_field(field: str, label: str) -> Callable[[Any, Any], Any]:
     @admin.display(description=label)
     def shown(self: Any, obj: Model) -> str:
         piece = _piece(self.payload, obj, field)
-        return piece if isinstance(piece, str) else _pre(piece.text, piece)
+        return piece if isinstance(piece, str) else _tree(piece, field, obj)
 
     return shown
 
@@ -129,6 +129,20 @@ def _redacted(entry: Any, task_name: str) -> Any:
     }
 
 
+def _tree(piece: Piece, field: str, obj: Model) -> str:
+    """A value that folds, with its JSON behind it; what can't be read as JSON, or was cut, as it is."""
+    text = _pre(piece.text, piece)
+    try:
+        value = None if piece.is_cut else json.loads(piece.text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict | list) or not value:
+        return text
+    task_name = str(getattr(obj, "task_name", ""))
+    found = tree.of_arguments(value, task_name) if field == "args" else tree.of(value)
+    return format_html('{}<details class="djq-raw"><summary>JSON</summary>{}</details>', found, text)
+
+
 def _pre(text: str, piece: Piece) -> str:
     note = ""
     if piece.length > len(text):
@@ -148,7 +162,9 @@ def _error(entry: Any) -> str:
     body = format_html("<p><b>{}</b>: {}</p>", entry.get("exception", "?"), str(entry.get("message", ""))[:MOST_SHOWN])
     trace = entry.get("traceback")
     if trace:
-        body += format_html('<pre class="djqueue-payload">{}</pre>', trace)
+        body += format_html(
+            '<details><summary>Traceback</summary><pre class="djqueue-payload">{}</pre></details>', trace
+        )
     return format_html('<div class="djqueue-error"><p class="djqueue-note">{}</p>{}</div>', head, body)
 
 
