@@ -344,3 +344,14 @@ DIRT = {
     "closed": _closed,
     "killed": _killed,
 }
+
+
+@task(retry=AT_ONCE, max_attempts=100, ordering_key=lambda key, *_: key)
+def in_order(key: str, number: int, path: str = "") -> None:
+    """Run alone among the jobs of its key: for a few milliseconds, or until a file exists."""
+    label = f"{key}:{number}"
+    ledger.write(label, "start")
+    if path:
+        wait_for(path)
+    time.sleep(LOOK_AGAIN_SECONDS)
+    ledger.write(label, "end")
