@@ -42,9 +42,12 @@ class Exchange:
     def _send(self, acks: list[finish.Ack], limit: int, free: int, overflow: bool) -> list[Claimed]:
         """One transaction, one round trip."""
         ack_cursor = claim_cursor = None
+        if any(ack.key is not None for ack in acks):
+            self._claimer.look_again()  # what these acks let out is older than the marks
         with db.together(self._alias):
             if acks:
-                ack_cursor = finish.start_ack(self._alias, acks, time.monotonic(), overflow=overflow)
+                now = time.monotonic()
+                ack_cursor = finish.start_ack(self._alias, acks, now, overflow=overflow, tell=not limit)
             if limit:
                 claim_cursor = self._claimer.start(limit, free)
         if ack_cursor is not None:

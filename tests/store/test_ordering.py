@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+import psycopg
 import pytest
 from django.db import transaction
 
@@ -32,6 +33,7 @@ from tests.store.factories import (
     row,
     take,
     take_one,
+    told,
 )
 
 
@@ -192,6 +194,21 @@ def test_an_ack_in_a_pipeline_lets_out_before_the_claim_that_follows(adopted: No
         found = db.execute(ALIAS, "select id from djqueue_job where state = 'ready'")
 
     assert (finish.acked(done), db.fetch(found)) == ({one}, [(two,)])
+
+
+@pytest.mark.parametrize("tell", [True, False])
+def test_idle_workers_are_told_of_a_job_let_out_unless_the_worker_claims_itself(
+    adopted: None, listener: psycopg.Connection, tell: bool
+) -> None:
+    ordered()
+    ordered()
+    job = take_one()
+    db.rows(ALIAS, "insert into djqueue_worker (id, wants_news, seen_at) values ('w', true, now())")
+
+    with db.together(ALIAS):
+        finish.start_ack(ALIAS, [ack_of(job)], 3.0, tell=tell)
+
+    assert told(listener) == (["q"] if tell else [])
 
 
 def test_an_ack_with_a_stale_token_lets_out_nobody(store: str) -> None:
@@ -675,6 +692,17 @@ def test_an_ack_before_a_reap_lets_out_once(committed: None, other: Party) -> No
 
     assert recover.overdue(ALIAS, 5) == []
     assert states(one, two, three) == [None, "ready", "parked"]
+
+
+def test_an_enqueue_between_the_end_of_a_head_and_the_tick_is_parked(committed: None) -> None:
+    """The key has no head then, but somebody who was there before."""
+    one, two = ordered(), ordered()
+    operate.cancel(ALIAS, [one])
+
+    three = ordered()
+
+    assert states(two, three) == ["parked", "parked"]
+    assert drained() == [two, three]
 
 
 def test_two_first_jobs_of_a_key_at_once_are_a_head_and_a_parked_one(committed: None, other: Party) -> None:
