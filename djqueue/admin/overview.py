@@ -59,11 +59,14 @@ def panel(request: HttpRequest, site_name: str) -> SafeString:
     seen = _look(span)
     facts = _facts(seen)
     verdict = health.judge(facts)
+    first, others = None, verdict.alarms
+    if verdict.level >= Level.WARN:
+        first, *others = verdict.alarms
     context = {
-        "verdict": verdict,
+        "verdict": verdict.text if first is None else look.link(_cause(first, site_name), first.text),
         "kind": KINDS[verdict.level],
         "age": "" if facts.figures_seconds is None else words.span(facts.figures_seconds),
-        "alarms": [(KINDS[each.level], look.link(_cause(each, site_name), each.text)) for each in verdict.alarms],
+        "alarms": [(KINDS[each.level], look.link(_cause(each, site_name), each.text)) for each in others],
         "tiles": look.tiles(_tiles(seen, facts, site_name)),
         "spans": [(each.key, each.key == span.key) for each in spans.SPANS.values()],
         "figures": [look.figure(each) for each in _figures(seen, span)],

@@ -136,7 +136,7 @@ select coalesce(sum(count) filter (where outcome = 'dead'
             and first_seen_at > statement_timestamp() - interval '1 h' and state = 'open'
         order by count desc limit {MOST_NAMED}) x),
     (select jsonb_agg(name) from (
-        select name from djqueue_circuit where state in ('open', 'half_open') order by name limit {MOST_NAMED}) x),
+        select name from djqueue_circuit where state = 'open' order by name limit {MOST_NAMED}) x),
     (select jsonb_agg(name) from (
         select name from djqueue_cron_entry where last_error <> '' and enabled and removed_at is null
         order by name limit {MOST_NAMED}) x),

@@ -124,6 +124,14 @@ def fail(label: str, message: str = "no luck") -> None:
     raise RuntimeError(message)
 
 
+@task(retry=AT_ONCE, max_attempts=1)
+def need(label: str, path: str) -> None:
+    """Fail unless a file exists: a cause that somebody mends."""
+    ledger.write(label, "start")
+    if not Path(path).exists():
+        raise RuntimeError(f"{label}: the partner is away")
+
+
 @task(retry=AT_ONCE)
 def ask(label: str, wish: str) -> None:
     """End as one of djqueue's own signals says."""
