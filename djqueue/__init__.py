@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         Snooze,
         TransactionError,
     )
+    from djqueue.policy.ratelimit import RateLimit
     from djqueue.policy.retry import FixedRetry, RetryPolicy
     from djqueue.policy.verdict import retry_after
 
@@ -49,6 +50,7 @@ __all__ = [
     "JobResult",
     "JobTimeout",
     "LeaseLost",
+    "RateLimit",
     "Retry",
     "RetryPolicy",
     "Snooze",
@@ -64,6 +66,7 @@ _HOMES = {
     "FixedRetry": "djqueue.policy.retry",
     "JobContext": "djqueue.api.context",
     "JobResult": "djqueue.api.results",
+    "RateLimit": "djqueue.policy.ratelimit",
     "RetryPolicy": "djqueue.policy.retry",
     "cron": "djqueue.api.cron",
     "retry_after": "djqueue.policy.verdict",

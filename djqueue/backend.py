@@ -151,6 +151,7 @@ class DjqueueBackend(BaseTaskBackend):
 
     def _new_job(self, task: Any, args: arguments.Args, kwargs: arguments.Kwargs, settings: Options) -> NewJob:
         timeout = task.timeout_seconds
+        placed = lanes.place(task, args, kwargs)
         return NewJob(
             id=uuid7(),
             queue_name=task.queue_name,
@@ -165,8 +166,9 @@ class DjqueueBackend(BaseTaskBackend):
             max_attempts=task.max_attempts or settings.max_attempts,
             expires_seconds=None if task.expires_after is None else seconds_of(task.expires_after, "expires_after"),
             timeout_seconds=settings.timeout_seconds if timeout is Timeout.OF_BACKEND else timeout,
-            options=kept.options(task, args, kwargs),
-            lane=lanes.of(task),
+            options=kept.options(task, args, kwargs, placed.limits),
+            lane=placed.lane,
+            tenant_id=placed.tenant_id,
         )
 
     def _enqueued(self, task: Any, job: NewJob, answer: Enqueued) -> JobResult:
@@ -201,8 +203,7 @@ def _writing_order(jobs: Sequence[NewJob]) -> list[int]:
 
 def _together(alias: str, jobs: Sequence[NewJob]) -> AbstractContextManager[Any]:
     """One transaction, where one statement does not do."""
-    are_alike = len({job.options for job in jobs}) <= 1
-    if are_alike and len(jobs) <= store.CHUNK and sum(len(job.args) for job in jobs) <= store.CHUNK_CHARACTERS:
+    if len(jobs) <= store.CHUNK and sum(len(job.args) for job in jobs) <= store.CHUNK_CHARACTERS:
         return nullcontext()
     return transaction.atomic(using=alias, savepoint=False)
 

@@ -9,21 +9,9 @@ from typing import Any
 
 from djqueue.circuitconf import CircuitOptions, parse_circuits
 from djqueue.nearest import nearest
+from djqueue.queueconf import QueueOptions, parse_queues
 
 __all__ = ["CircuitOptions", "Options", "QueueOptions", "nearest"]
-
-LATER_QUEUE_KEYS = {"max_running", "rate_limit", "fair", "target_seconds"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueOptions:
-    """Settings of one queue; the Queue row in the admin overrides them at run time."""
-
-    weight: int = 1
-    """Share of a worker's attention among the queues that it serves: 1 to 1,000."""
-
-    isolation: str | None = None
-    """`"process"`: each job of the queue runs in a process of its own. None: as its task says."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +109,7 @@ class Options:
             if problem:
                 problems.append(problem)
             elif name == "queues":
-                values[name] = _queues(value, problems)
+                values[name] = parse_queues(value, problems)
             elif name == "circuits":
                 values[name] = parse_circuits(value, problems)
             else:
@@ -181,37 +169,3 @@ def _number_problem(name: str, value: Any) -> str | None:
         kind = "a whole number" if name in _WHOLE else "a number"
         return f"{name}: expected {kind} from {low:g} to {high:,.12g}, got {value!r}"
     return None
-
-
-_EXAMPLE = 'write {"emails": {"weight": 5}}, for example'
-
-
-def _queues(given: Any, problems: list[str]) -> dict[str, QueueOptions]:
-    if not isinstance(given, Mapping):
-        problems.append(f"queues: expected a dict of queue names to settings, got {given!r}; {_EXAMPLE}")
-        return {}
-    return {str(name): _queue(name, settings, problems) for name, settings in given.items()}
-
-
-def _queue(name: object, settings: object, problems: list[str]) -> QueueOptions:
-    if not isinstance(name, str):
-        problems.append(f"queues: expected names of queues as keys, got {name!r}; {_EXAMPLE}")
-    if not isinstance(settings, Mapping):
-        problems.append(f"queues[{name!r}]: expected a dict of settings, got {settings!r}; {_EXAMPLE}")
-        return QueueOptions()
-    values: dict[str, Any] = {}
-    for key, value in settings.items():
-        if key in LATER_QUEUE_KEYS:
-            problems.append(f"queues[{name!r}]: {key!r} is not supported by this version of djqueue yet; remove it")
-        elif key == "isolation":
-            if value in ("process", None):
-                values[key] = value
-            else:
-                problems.append(f"queues[{name!r}]: isolation: expected 'process' or None, got {value!r}")
-        elif key != "weight":
-            problems.append(f"queues[{name!r}]: unknown setting {key!r}{nearest(key, ['weight', 'isolation'])}")
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1_000:
-            problems.append(f"queues[{name!r}]: weight: expected a whole number from 1 to 1,000, got {value!r}")
-        else:
-            values[key] = value
-    return QueueOptions(**values)

@@ -7,7 +7,7 @@ with the path to the fault and a remedy, and nothing was written.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from djqueue.api.options import DEDUPE_KEY_LIMIT, ORDERING_KEY_LIMIT, text_problem
+from djqueue.api.options import DEDUPE_KEY_LIMIT, LIMIT_KEY_LIMIT, ORDERING_KEY_LIMIT, TENANT_LIMIT, text_problem
 from djqueue.exceptions import ArgumentsError
 from djqueue.policy.arguments import MAX_BYTES, ArgumentsInvalid, freeze
 from djqueue.policy.signature import SignatureMismatch, bind
@@ -37,8 +37,26 @@ def ordering_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
     return _key(task, "ordering_key", ORDERING_KEY_LIMIT, args, kwargs)
 
 
+def tenant_id(task: Any, args: Args, kwargs: Kwargs) -> str | None:
+    """Return the tenant of one job; raise `ArgumentsError` where it can't be stored."""
+    return _key(task, "tenant_id", TENANT_LIMIT, args, kwargs)
+
+
+def concurrency_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
+    """Return what shares the concurrency limit of one job; raise `ArgumentsError` where it can't be stored."""
+    return _key(task, "concurrency_key", LIMIT_KEY_LIMIT, args, kwargs)
+
+
+def rate_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
+    """Return what shares the rate limit of one job; raise `ArgumentsError` where it can't be stored."""
+    return _text(task, "rate_limit: key", task.rate_limit.key, LIMIT_KEY_LIMIT, args, kwargs)
+
+
 def _key(task: Any, what: str, limit: int, args: Args, kwargs: Kwargs) -> str | None:
-    key = getattr(task, what)
+    return _text(task, what, getattr(task, what), limit, args, kwargs)
+
+
+def _text(task: Any, what: str, key: Any, limit: int, args: Args, kwargs: Kwargs) -> str | None:
     if key is None:
         return None
     if callable(key):

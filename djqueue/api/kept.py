@@ -1,11 +1,11 @@
-"""What is kept with a job for people: its tags, the object that it is about, the job that enqueued it.
+"""What is kept with a job for people: its tags, the object that it is about, the job that enqueued it; and its limits.
 
 Stands between a task and the `options` of a row. Invariant: a subject is written in one form, `app.model:pk`, wherever
 it comes from, so that the jobs of an object are found by an index.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from djqueue.api import current
@@ -17,13 +17,18 @@ from djqueue.exceptions import ArgumentsError
 Subject = str | Callable[..., Any] | None
 
 
-def options(task: Any, args: Args, kwargs: Kwargs) -> str:
+def options(task: Any, args: Args, kwargs: Kwargs, limits: Mapping[str, Any] | None = None) -> str:
     """Return the options of one job as JSON text."""
     subject = None if task.subject is None else _subject_of(task, args, kwargs)
     parent = current.running_job.get()
-    if not task.tags and subject is None and parent is None:
+    if not task.tags and subject is None and parent is None and limits is None:
         return "{}"
-    found = {"tags": task.tags or None, "subject": subject, "parent": None if parent is None else str(parent)}
+    found = {
+        "tags": task.tags or None,
+        "subject": subject,
+        "parent": None if parent is None else str(parent),
+        "limits": limits,
+    }
     return json.dumps({name: value for name, value in found.items() if value is not None})
 
 

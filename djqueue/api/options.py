@@ -14,16 +14,21 @@ from djqueue.circuitconf import NAME_LIMIT
 from djqueue.compat import InvalidTask
 from djqueue.conf import nearest
 from djqueue.exceptions import seconds_of
+from djqueue.policy.ratelimit import LimitKey, RateLimit
 from djqueue.policy.retry import AnyRetry, CallableRetry, FixedRetry, OwnPolicy, RetryPolicy
+from djqueue.rates import Rate
 
 QUEUE_NAME_LIMIT = 100
 TASK_NAME_LIMIT = 300
 DEDUPE_KEY_LIMIT = 300
 ORDERING_KEY_LIMIT = 300
+TENANT_LIMIT = 200
+LIMIT_KEY_LIMIT = 200
 TAG_LIMIT = 100
 SUBJECT_LIMIT = 300
 TAGS_LIMIT = 20
 MOST_ATTEMPTS = 1_000
+MOST_RUNNING = 1_000_000
 LONGEST_TIMEOUT_SECONDS = 604_800
 
 
@@ -106,6 +111,23 @@ class TaskOptions(TypedDict, total=False):
     """The name of a dependency that the handler calls: where its calls fail, the circuit opens, and no job that names
     it is claimed or charged until it is back. At most 100 characters. Default: none."""
 
+    tenant_id: LimitKey
+    """Whose job it is, among those who share the queue: tenants take turns, whatever each has waiting, and may have
+    caps and weights. Text of at most 200 characters, or a function of the handler's arguments that returns such text,
+    or None for nobody's. Priority counts inside a tenant."""
+
+    concurrency_limit: int | None
+    """Jobs of the task, or with `concurrency_key` of the key, that run at once at the most in the whole fleet: 1 to
+    1,000,000. Others wait without holding a slot. Default: no limit."""
+
+    concurrency_key: LimitKey
+    """What shares `concurrency_limit`, over all tasks and queues: text of at most 200 characters, or a function of the
+    handler's arguments that returns such text, or None for no limit. Default: the task itself."""
+
+    rate_limit: str | RateLimit | None
+    """Starts of the task in the whole fleet, on average: `"100/m"`, `"5/s"`, `"3/10s"`; `RateLimit(rate="100/m",
+    burst=20, key=…)` says how many at once and what shares the limit. Default: no limit."""
+
     aliases: Iterable[str]
     """Former names (dotted paths) of the task, under which jobs may still wait. At most 300 characters each."""
 
@@ -127,6 +149,7 @@ KNOWN = sorted([*TaskOptions.__annotations__, "takes_context"])
 
 PER_CALL = [
     "backend",
+    "concurrency_key",
     "dedupe_key",
     "expires_after",
     "max_attempts",
@@ -138,14 +161,11 @@ PER_CALL = [
     "run_after",
     "subject",
     "tags",
+    "tenant_id",
     "timeout_seconds",
 ]
 
 LATER = {
-    "tenant_id",
-    "concurrency_key",
-    "concurrency_limit",
-    "rate_limit",
     "version",
     "upgrades",
 }
@@ -211,6 +231,7 @@ def _problems(task: Any) -> Iterable[str]:
     yield from filter(None, [text_problem("queue_name", task.queue_name, QUEUE_NAME_LIMIT)])
     yield from _key("dedupe_key", task.dedupe_key, DEDUPE_KEY_LIMIT)
     yield from _key("ordering_key", task.ordering_key, ORDERING_KEY_LIMIT)
+    yield from _limits(task)
     if task.circuit is not None:
         yield from filter(None, [text_problem("circuit", task.circuit, NAME_LIMIT)])
     yield from _texts("aliases", task.aliases, TASK_NAME_LIMIT)
@@ -224,6 +245,23 @@ def _key(what: str, key: Any, limit: int) -> Iterable[str]:
         yield from filter(None, [text_problem(what, key, limit)])
     elif not (key is None or callable(key)):
         yield f"{what}: expected text, a function or None, got {type(key).__name__}"
+
+
+def _limits(task: Any) -> Iterable[str]:
+    yield from _key("tenant_id", task.tenant_id, TENANT_LIMIT)
+    yield from _key("concurrency_key", task.concurrency_key, LIMIT_KEY_LIMIT)
+    most, rate = task.concurrency_limit, task.rate_limit
+    if most is not None and not (_is_number(most, int) and 1 <= most <= MOST_RUNNING):
+        yield f"concurrency_limit: expected a whole number from 1 to {MOST_RUNNING:,}, or None, got {most!r}"
+    if most is None and task.concurrency_key is not None:
+        yield "concurrency_key: expected a concurrency_limit beside it, got none; say how many jobs may run at once"
+    if isinstance(rate, RateLimit):
+        yield from _key("rate_limit: key", rate.key, LIMIT_KEY_LIMIT)
+    if rate is not None:
+        try:
+            rate.parsed if isinstance(rate, RateLimit) else Rate.parse(rate)
+        except ValueError as fault:
+            yield str(fault)
 
 
 def _numbers(task: Any) -> Iterable[str]:

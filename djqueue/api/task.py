@@ -18,6 +18,7 @@ from djqueue.api.context import JobContext
 from djqueue.api.options import DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
 from djqueue.api.results import JobResult
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
+from djqueue.policy.ratelimit import LimitKey, RateLimit
 from djqueue.policy.retry import AnyRetry, CallableRetry, OwnPolicy, RetryPolicy, Wait, timetable
 from djqueue.policy.verdict import ExceptionClasses
 
@@ -49,6 +50,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     on_dead: WhenDead = "continue"
     expires_after: float | timedelta | None = None
     circuit: str | None = None
+    tenant_id: LimitKey = None
+    concurrency_limit: int | None = None
+    concurrency_key: LimitKey = None
+    rate_limit: str | RateLimit | None = None
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     subject: kept.Subject = None
@@ -90,6 +95,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         run_after: datetime | timedelta | None = None,
         backend: str | None = None,
         dedupe_key: DedupeKey = None,
+        tenant_id: LimitKey = None,
+        concurrency_key: LimitKey = None,
         ordering_key: OrderingKey = None,
         on_dead: WhenDead | None = None,
         max_attempts: int | None = None,
@@ -112,6 +119,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             "queue_name": queue_name,
             "backend": backend,
             "dedupe_key": dedupe_key,
+            "tenant_id": tenant_id,
+            "concurrency_key": concurrency_key,
             "ordering_key": ordering_key,
             "on_dead": on_dead,
             "max_attempts": max_attempts,

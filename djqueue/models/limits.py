@@ -61,6 +61,13 @@ class Tenant(models.Model):
         db_table = "djqueue_tenant"
         required_db_vendor = "postgresql"
         constraints = [models.UniqueConstraint(name="djqueue_tenant_key", fields=["queue_name", "gate"])]
+        indexes = [
+            models.Index(
+                name="djqueue_tenant_capped",
+                fields=["queue_name"],
+                condition=models.Q(max_running__isnull=False),
+            )
+        ]
 
     def __str__(self) -> str:
         return f"{self.tenant_id} in {self.queue_name}"

@@ -11,17 +11,17 @@ first in turn. Invariant: no claim but a walk takes a job out of a lane that a g
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import takewhile
 from typing import NamedTuple
 
 from djqueue.policy.weights import shuffle
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.stops import Stops
-from djqueue.store import claim, db, lanes, step, workers
+from djqueue.runtime.walker import Walker
+from djqueue.runtime.ways import Ways
+from djqueue.store import claim, db, lanes, tenants, workers
 from djqueue.store.claim import Claimed, Place, Request
-from djqueue.store.lanes import BEYOND_THE_EMPTY_LANE, Walk
-from djqueue.store.step import Walked
+from djqueue.store.lanes import Walk
 
 RESCAN_SECONDS = 1.0
 """Nothing that the marks pass over waits longer than this for a busy worker to see it."""
@@ -33,12 +33,6 @@ FORGET_SECONDS = 10.0
 
 LANED_SECONDS = 60.0
 """So long after the last look that found other lanes in a queue, it is walked."""
-
-WALKS = 4
-"""Walks through one queue within one claim at the most."""
-
-FIRST_LETTERS = "ckrt"
-"""What lanes begin with."""
 
 
 class Claimer:
@@ -52,7 +46,8 @@ class Claimer:
         self._weights: dict[str, float] = {}
         self._laned_until: dict[str, float] = {}
         self._marks: dict[tuple[str, int], tuple[float, float]] = {}
-        self._walks: dict[str, _Walker] = {}
+        self._ways = Ways(plan)
+        self._walkers: dict[str, Walker] = {}
         self._rest: list[_Source] = []
         self._asked = 0
         self._passed_all = True
@@ -89,6 +84,13 @@ class Claimer:
         self._refreshed_at = time.monotonic()
         for name in lanes.laned(self._alias, self.names):
             self._laned_until[name] = self._refreshed_at + LANED_SECONDS
+        capped = set(tenants.capped_queues(self._alias))
+        for name, way in self._ways.read(self._weights, settings, capped).items():
+            self._walkers.setdefault(name, Walker(self._alias, way, self._rng)).way = way
+
+    def way(self, queue_name: str) -> Walk:
+        """Return how the lanes of a queue are walked."""
+        return self._walkers[queue_name].way
 
     def request(self, limit: int, free: int) -> Request:
         """Return the request of this worker for so many jobs."""
@@ -156,11 +158,12 @@ class Claimer:
         now = time.monotonic()
         sources: list[_Source] = []
         for name in shuffle({name: self._weights[name] for name in self.names}, self._rng):
-            mine = [_Source(name, False)]
-            if self._laned_until.get(name, 0) > now:
-                mine.append(_Source(name, True))
-                self._rng.shuffle(mine)
-            sources += mine
+            if self.way(name).queue_gate is not None:
+                sources.append(_Source(name, True))  # lane '' too
+            elif self._laned_until.get(name, 0) > now:
+                sources += self._rng.sample([_Source(name, False), _Source(name, True)], 2)
+            else:
+                sources.append(_Source(name, False))
         return sources
 
     def _places(self, names: Sequence[str]) -> list[Place]:
@@ -180,23 +183,10 @@ class Claimer:
             return claim.claimed(claim.start_full_claim(self._alias, request, [(name, "")]))
 
     def _walk(self, name: str, request: Request) -> list[Claimed]:
-        """Walk on through the lanes of a queue until the batch is full or every lane was passed."""
-        walker = self._walks.setdefault(name, _Walker(cursor=self._random_cursor()))
-        jobs: list[Claimed] = []
-        walker.begin()
-        for _ in range(WALKS):
-            left = replace(request, limit=request.limit - len(jobs), free=max(0, request.free - len(jobs)))
-            if not left.limit or walker.has_passed_all:
-                break
-            walked = step.step(self._alias, left, walker.next(name, left.limit))
-            walker.learn(walked)
-            jobs += walked.jobs
+        walker = self._walkers[name]
+        jobs = walker.claim(request)
         self._passed_all = self._passed_all and walker.has_passed_all
         return jobs
-
-    def _random_cursor(self) -> str:
-        """Where a worker begins its turns: elsewhere than the others."""
-        return f"{self._rng.choice(FIRST_LETTERS)}{self._rng.getrandbits(64):016x}"
 
     def _weight(self, name: str, settings: workers.QueueSettings | None) -> float:
         if settings is not None and settings.weight:
@@ -212,37 +202,3 @@ class _Source(NamedTuple):
 
     queue_name: str
     walked: bool
-
-
-class _Walker:
-    """Goes round the lanes of one queue, claim after claim."""
-
-    def __init__(self, cursor: str) -> None:
-        self._cursor = cursor
-        self._began = cursor
-        self._wrapped = False
-        self._width = 0
-        self.has_passed_all = False
-
-    def begin(self) -> None:
-        """Begin a turn here."""
-        self._began, self._wrapped, self.has_passed_all = self._cursor, False, False
-
-    def next(self, queue_name: str, limit: int) -> Walk:
-        """Return the next walk: a share for each lane, greater where few lanes are known to be open."""
-        share = -(-limit // self._width) if self._width else 1
-        return Walk(queue_name=queue_name, from_lane=self._cursor, per_lane=share)
-
-    def learn(self, walked: Walked) -> None:
-        """Take in how far it went: a turn in which no lane had a job has passed them all."""
-        from_the_start = self._cursor == BEYOND_THE_EMPTY_LANE
-        reached_the_end = walked.cursor is None
-        self._cursor = walked.cursor or BEYOND_THE_EMPTY_LANE
-        self._width = walked.open_lanes if from_the_start and reached_the_end else 0
-        if walked.jobs:
-            self.begin()
-        elif reached_the_end:
-            self.has_passed_all = self._wrapped or from_the_start
-            self._wrapped = True
-        else:
-            self.has_passed_all = self._wrapped and self._cursor > self._began

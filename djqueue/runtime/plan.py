@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from uuid import UUID, uuid4
 
 from djqueue.conf import Options
+from djqueue.policy.fair import Pool
 from djqueue.policy.weights import QueueSelection
 
 
@@ -28,6 +29,8 @@ class Plan:
     """A worker is replaced after so many jobs; 0: never."""
     chaos: float = 0
     """Share of the jobs that are delivered twice, or lose their process after their effect; see `chaos`."""
+    pool: Pool | None = None
+    """The pool of workers that this one belongs to; None: it serves all tenants."""
     cron: bool = True
     reaper: bool = True
     supervisor_id: str = field(default_factory=lambda: str(uuid4()))

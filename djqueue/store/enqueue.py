@@ -42,6 +42,7 @@ class NewJob:
     """No attempt starts later than so long after `run_at` (None: whenever)."""
     options: str = "{}"
     lane: str = ""
+    tenant_id: str = ""
 
 
 class Enqueued(NamedTuple):
@@ -60,9 +61,10 @@ _NOTIFY = """(select pg_notify('djqueue', %(queue_name)s) from djqueue_worker
 # The statement of most web requests: no key, due now. Django sends it as text, so the server plans it anew each time;
 # without the machinery for duplicates that takes a third less.
 ENQUEUE_NOW = f"""
-insert into djqueue_job (id, queue_name, lane, task_name, priority, run_at, created_at, max_attempts, timeout_seconds,
-    expires_at, args, options)
-values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
+insert into djqueue_job (id, queue_name, lane, tenant_id, task_name, priority, run_at, created_at, max_attempts,
+    timeout_seconds, expires_at, args, options)
+values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(tenant)s::text, %(task_name)s::text,
+        %(priority)s::smallint,
     statement_timestamp(), statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
     statement_timestamp() + make_interval(secs => %(expires)s::float8), %(args)s::jsonb, %(options)s::jsonb)
 returning id, created_at, true, {_NOTIFY}
@@ -73,9 +75,10 @@ returning id, created_at, true, {_NOTIFY}
 # Never DO UPDATE: it would make the holder's ack wait for this transaction.
 ENQUEUE = f"""
 with new as (
-    insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, dedupe_key,
-        max_attempts, timeout_seconds, expires_at, args, options)
-    values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
+    insert into djqueue_job (id, queue_name, lane, tenant_id, task_name, priority, state, run_at, created_at,
+        dedupe_key, max_attempts, timeout_seconds, expires_at, args, options)
+    values (%(id)s::uuid, %(queue_name)s::text, %(lane)s::text, %(tenant)s::text, %(task_name)s::text,
+        %(priority)s::smallint,
         case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp() or %(delay)s::float8 > 0
             then 'scheduled' else 'ready' end,
         coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8),
@@ -91,19 +94,23 @@ where j.queue_name = %(queue_name)s and j.dedupe_key = %(dedupe_key)s and not ex
 """
 
 # Many at once. The rows go in in the order of their dedupe keys, so that two calls with the same keys can't deadlock.
+# Lane, tenant and options are as a rule the same for all of a call; where they are not, arrays say so.
+_LANE = "coalesce((%(lanes)s::text[])[x.n], %(lane)s::text)"
+_TENANT = "coalesce((%(tenants)s::text[])[x.n], %(tenant)s::text)"
+_OPTIONS = "coalesce((%(all_options)s::jsonb[])[x.n], %(options)s::jsonb)"
 _ROWS = """unnest(%(ids)s::uuid[], %(args)s::jsonb[], %(dedupe_keys)s::text[]) with ordinality
     x(id, args, dedupe_key, n)"""
 ENQUEUE_MANY = f"""
 with new as (
-    insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, dedupe_key,
-        max_attempts, timeout_seconds, expires_at, args, options)
-    select x.id, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
+    insert into djqueue_job (id, queue_name, lane, tenant_id, task_name, priority, state, run_at, created_at,
+        dedupe_key, max_attempts, timeout_seconds, expires_at, args, options)
+    select x.id, %(queue_name)s::text, {_LANE}, {_TENANT}, %(task_name)s::text, %(priority)s::smallint,
         case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp() or %(delay)s::float8 > 0
             then 'scheduled' else 'ready' end,
         coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8),
         statement_timestamp(), x.dedupe_key, %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
         coalesce(%(run_at)s::timestamptz, statement_timestamp())
-            + make_interval(secs => %(delay)s::float8 + %(expires)s::float8), x.args, %(options)s::jsonb
+            + make_interval(secs => %(delay)s::float8 + %(expires)s::float8), x.args, {_OPTIONS}
     from {_ROWS} order by x.dedupe_key, x.n
     on conflict (queue_name, dedupe_key) where dedupe_key is not null do nothing
     returning id, created_at, dedupe_key, state)
@@ -118,16 +125,16 @@ where not exists (select from new where new.dedupe_key = x.dedupe_key)
 # Many without keys: every one is created, so one row answers for all.
 ENQUEUE_ALL = f"""
 with new as (
-    insert into djqueue_job (id, queue_name, lane, task_name, priority, state, run_at, created_at, max_attempts,
-        timeout_seconds, expires_at, args, options)
-    select x.id, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint, t.state, t.run_at,
-        statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
-        t.run_at + make_interval(secs => %(expires)s::float8), x.args, %(options)s::jsonb
+    insert into djqueue_job (id, queue_name, lane, tenant_id, task_name, priority, state, run_at, created_at,
+        max_attempts, timeout_seconds, expires_at, args, options)
+    select x.id, %(queue_name)s::text, {_LANE}, {_TENANT}, %(task_name)s::text, %(priority)s::smallint, t.state,
+        t.run_at, statement_timestamp(), %(max_attempts)s::smallint, %(timeout_seconds)s::float8,
+        t.run_at + make_interval(secs => %(expires)s::float8), x.args, {_OPTIONS}
     from (select case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp()
                 or %(delay)s::float8 > 0 then 'scheduled' else 'ready' end as state,
             coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8)
                 as run_at) t
-    cross join unnest(%(ids)s::uuid[], %(args)s::jsonb[]) x(id, args)
+    cross join unnest(%(ids)s::uuid[], %(args)s::jsonb[]) with ordinality x(id, args, n)
     returning created_at, state)
 select min(created_at), case when bool_or(state = 'ready') then {_NOTIFY} end from new
 """
@@ -150,8 +157,8 @@ def enqueue(alias: str, job: NewJob, *, prepared: bool = False) -> Enqueued:
 
 
 def enqueue_many(alias: str, jobs: Iterable[NewJob]) -> Iterator[Enqueued]:
-    """Write jobs that differ only in id, arguments and keys; answer in their order, one statement per 1,000,
-    fewer where arguments are large or options differ. Nothing is written before the answers are read."""
+    """Write jobs that differ only in id, arguments, keys, lane, tenant and options; answer in their order, one
+    statement per 1,000, fewer where arguments are large. Nothing is written before the answers are read."""
     for chunk in _chunks(jobs):
         yield from _enqueue_chunk(alias, chunk)
 
@@ -160,8 +167,7 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     chunk: list[NewJob] = []
     characters = 0
     for job in jobs:
-        is_full = len(chunk) == CHUNK or characters + len(job.args) > CHUNK_CHARACTERS
-        if chunk and (is_full or job.options != chunk[0].options):
+        if chunk and (len(chunk) == CHUNK or characters + len(job.args) > CHUNK_CHARACTERS):
             yield chunk
             chunk, characters = [], 0
         chunk.append(job)
@@ -204,6 +210,7 @@ def _shared(job: NewJob) -> dict[str, object]:
     return {
         "queue_name": job.queue_name,
         "lane": job.lane,
+        "tenant": job.tenant_id,
         "task_name": job.task_name,
         "priority": job.priority,
         "run_at": job.run_at,
@@ -223,6 +230,19 @@ def _arrays(jobs: Sequence[NewJob]) -> dict[str, object]:
         "args": arrays.of_texts([job.args for job in jobs]),
         "dedupe_keys": [job.dedupe_key for job in jobs],
         "ordering_keys": [job.ordering_key for job in jobs],
+        **_placed(jobs),
+    }
+
+
+def _placed(jobs: Sequence[NewJob]) -> dict[str, object]:
+    """Empty arrays where all jobs are placed as the first one is."""
+    first = jobs[0].lane, jobs[0].tenant_id, jobs[0].options
+    if all((job.lane, job.tenant_id, job.options) == first for job in jobs):
+        return {"lanes": [], "tenants": [], "all_options": []}
+    return {
+        "lanes": [job.lane for job in jobs],
+        "tenants": [job.tenant_id for job in jobs],
+        "all_options": arrays.of_texts([job.options for job in jobs]),
     }
 
 

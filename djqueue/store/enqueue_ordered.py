@@ -15,13 +15,15 @@ _NOTIFY = """(select pg_notify('djqueue', %(queue_name)s) from djqueue_worker
 # the end of the transaction, so that after 100 the others are let out by the tick, when all is committed. The counter
 # is a setting of the transaction: rolled back with a savepoint, as the locks are.
 _LED = "coalesce(nullif(current_setting('djqueue.led', true), ''), '0')::int"
-_WRITTEN = """id, queue_name, lane, task_name, priority, run_at, created_at, dedupe_key, ordering_key, on_dead,
-        max_attempts, timeout_seconds, expires_at, args, options, state"""
-_OF_ROW = """x.id, %(queue_name)s::text, %(lane)s::text, %(task_name)s::text, %(priority)s::smallint,
+_WRITTEN = """id, queue_name, lane, tenant_id, task_name, priority, run_at, created_at, dedupe_key, ordering_key,
+        on_dead, max_attempts, timeout_seconds, expires_at, args, options, state"""
+_OF_ROW = """x.id, %(queue_name)s::text, coalesce((%(lanes)s::text[])[x.n], %(lane)s::text),
+        coalesce((%(tenants)s::text[])[x.n], %(tenant)s::text), %(task_name)s::text, %(priority)s::smallint,
         coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8),
         statement_timestamp(), x.dedupe_key, x.ordering_key, %(on_dead)s::text, %(max_attempts)s::smallint,
         %(timeout_seconds)s::float8, coalesce(%(run_at)s::timestamptz, statement_timestamp())
-            + make_interval(secs => %(delay)s::float8 + %(expires)s::float8), x.args, %(options)s::jsonb"""
+            + make_interval(secs => %(delay)s::float8 + %(expires)s::float8), x.args,
+        coalesce((%(all_options)s::jsonb[])[x.n], %(options)s::jsonb)"""
 _DUE = """case when coalesce(%(run_at)s::timestamptz, '-infinity') > clock_timestamp() or %(delay)s::float8 > 0
             then 'scheduled' else 'ready' end"""
 ENQUEUE_ORDERED = f"""

@@ -15,7 +15,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from djqueue.policy.gates import Gate, gate, queue_gate
-from djqueue.policy.ratelimit import Rate
+from djqueue.rates import Rate
 from djqueue.store import db
 from djqueue.store.lanes import _HOLDING, _IN_QUEUE, _MOST, _OF_TENANT, _TOKENS
 

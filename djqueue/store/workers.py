@@ -32,6 +32,9 @@ class QueueSettings:
     name: str
     weight: int | None
     paused: bool
+    max_running: int | None = None
+    rate_limit: str = ""
+    tenant_max_running: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +93,10 @@ where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping
 HELD = """
 select leased_by, count(*)::int from djqueue_job where state = 'leased' and leased_by = any(%(ids)s::text[]) group by 1
 """
-SETTINGS = "select name, weight, coalesce(paused_until > clock_timestamp(), false) from djqueue_queue"
+SETTINGS = """
+select name, weight, coalesce(paused_until > clock_timestamp(), false), max_running, rate_limit, tenant_max_running
+from djqueue_queue
+"""
 # Jobs that are set aside don't count: nobody here could run them. What is parked behind its ordering key has a head,
 # which counts or not, or a wake row, or is blocked until somebody decides. Ready jobs by one index descent per queue,
 # scheduled ones in the order of their index: a mere `exists` reads the whole table, hoping to meet one soon.
@@ -173,7 +179,17 @@ def known_tasks(alias: str) -> set[str]:
 def queue_settings(alias: str) -> dict[str, QueueSettings]:
     """Return the settings rows by queue name."""
     found = db.rows(alias, SETTINGS)
-    return {name: QueueSettings(name=name, weight=weight, paused=paused) for name, weight, paused in found}
+    return {
+        name: QueueSettings(
+            name=name,
+            weight=weight,
+            paused=paused,
+            max_running=running,
+            rate_limit=rate,
+            tenant_max_running=of_tenant,
+        )
+        for name, weight, paused, running, rate, of_tenant in found
+    }
 
 
 def has_pending(

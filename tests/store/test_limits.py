@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from djqueue.policy.gates import Gate, gate, queue_gate
-from djqueue.policy.ratelimit import Rate
+from djqueue.rates import Rate
 from djqueue.store import db, lease, limits, step
 from djqueue.store.claim import Claimed
 from djqueue.store.lanes import BEYOND_THE_EMPTY_LANE, Walk
