@@ -148,9 +148,10 @@ class Circuits:
                 circuits.make(self._alias, self._names)
         self._looked_at = now
         for view in circuits.look(self._alias, [*self._names, *self._views], self._settings):
-            self._learn(view)
+            self._learn(view, is_mine=False)
 
-    def _learn(self, view: View) -> None:
+    def _learn(self, view: View, *, is_mine: bool = True) -> None:
+        """Take in how a circuit stands; say so where this worker had a part in the change."""
         name, before = view.name, self._views.get(view.name)
         self._views[name] = view
         self._by_gate[view.gate] = name
@@ -162,7 +163,7 @@ class Circuits:
         self._set_due(view, is_new=before is None or before.state is not view.state)
         if before is not None:
             self._has_news = self._has_news or (_lets_start(view) and not _lets_start(before))
-            if before.state is not view.state:
+            if is_mine and before.state is not view.state:
                 _say(view)
 
     def _set_due(self, view: View, *, is_new: bool) -> None:
@@ -257,4 +258,5 @@ def _say(view: View) -> None:
     level = logging.WARNING if view.state is CircuitState.OPEN else logging.INFO
     until = "" if view.circuit.open_until is None else f" for={view.circuit.open_until - view.now:.1f}s"
     reason = f" reason={view.circuit.reason}" if view.state is CircuitState.OPEN else ""
-    log.log(level, "circuit is %s circuit=%s%s%s", view.state.replace("_", "-"), view.name, until, reason)
+    words = {"half_open": "half-open", "ramp": "closing at a ramp"}.get(view.state, str(view.state))
+    log.log(level, "circuit is %s circuit=%s%s%s", words, view.name, until, reason)
