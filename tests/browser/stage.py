@@ -115,7 +115,15 @@ def _jobs(now: datetime) -> None:
     for _ in range(9):
         rows.make_job(queue_name="emails")
     for number in range(5):
-        rows.make_scheduled_job(queue_name="partner", attempts=1 + number % 3)
+        attempts = 2 + number % 2
+        rows.make_scheduled_job(
+            queue_name="partner",
+            task_name="testproject.shop.tasks.call_partner",
+            attempts=attempts,
+            created_at=now - timedelta(minutes=12),
+            run_at=now + timedelta(minutes=4),
+            errors=[_failure(now - timedelta(minutes=11 - 4 * attempt), attempt + 1) for attempt in range(attempts)],
+        )
     for number in range(6):
         rows.make_running_job(leased_by=workers[number % 3], started_at=now - timedelta(seconds=3**number))
     for _ in range(12):
@@ -123,6 +131,13 @@ def _jobs(now: datetime) -> None:
         rows.make_job(state="parked", parked_for="task:old.gone", task_name="old.gone", created_at=created)
     for _ in range(10):
         rows.make_finished(created_at=now - timedelta(seconds=30), started_at=now - timedelta(seconds=20))
+
+
+def _failure(at: datetime, attempt: int) -> dict[str, object]:
+    began = at - timedelta(seconds=40 + 25 * attempt)
+    exception = {"exception": "shop.PartnerDown", "message": "order 4711: no answer"}
+    moments = {"started_at": began.isoformat(), "at": at.isoformat(), "seconds": (at - began).total_seconds()}
+    return {**rows.ERROR, **exception, **moments, "attempt": attempt}
 
 
 def _letters(now: datetime) -> None:
