@@ -18,11 +18,18 @@ from djqueue.runtime.slot_table import STOPPING, Page
 
 def live(plan: Plan, page: Page, channel: socket.socket) -> None:
     """Run the job that comes through the channel."""
+    leave_pools()
     job, start = wire.job_of(wire.receive(channel))
     held = Held(job, registry.get(job.task_name), page, start["index"])
     held.began, held.deadline_ns = start["began"], start["deadline_ns"]
     executor = chaos.executor(plan, AsyncLoop(), lambda: bool(page.get(STOPPING)), guard=Fresh())
     wire.send(channel, wire.outcome_text(executor.perform(held)))
+
+
+def leave_pools() -> None:
+    """A pool would open several connections at once, and threads, for this one job."""
+    for alias in connections:
+        connections.settings[alias]["OPTIONS"].pop("pool", None)
 
 
 class Fresh:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.db import connections
 
+from djqueue.runtime import jobprocess
 from djqueue.store import operate
 from testproject.shop.models import Counter as Total
 from testproject.trials import isolated, tasks
@@ -262,3 +264,12 @@ def test_spawned_workers_isolate_too(trial: Trial) -> None:
 
     assert dead() == [("crash", "worker lost: signal 11", 1)]
     assert history() == {"succeeded": 1}
+
+
+def test_a_pool_is_not_opened_for_one_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would open several connections, and threads."""
+    monkeypatch.setitem(connections.settings["default"], "OPTIONS", {"pool": True, "connect_timeout": 5})
+
+    jobprocess.leave_pools()
+
+    assert connections.settings["default"]["OPTIONS"] == {"connect_timeout": 5}
