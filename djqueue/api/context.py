@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
 from djqueue.compat import TaskContext
+from djqueue.exceptions import seconds_of
 
 if TYPE_CHECKING:
     AnyTaskContext = TaskContext[Any, Any]
@@ -36,6 +37,9 @@ class JobControl(Protocol):
 
     def remaining_seconds(self) -> float | None:
         """Return the seconds until the hard time limit, None without one."""
+
+    def pause_limit(self, until: datetime | None, seconds: float, reason: str) -> bool:
+        """Let nothing through the job's limit until a moment or for so many seconds; return whether there was one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,22 @@ class JobContext(AnyTaskContext):  # type: ignore[misc]
         """Say that the job is alive. Needed where the task has `timeout_seconds=None`: within the backend's
         `timeout_seconds` of the last one. Nothing happens to other tasks."""
         self.control.heartbeat()
+
+    def pause_limit(self, until: datetime | timedelta | float, reason: str = "") -> None:
+        """Let no job of this one's rate limit start until a moment (aware), or for so long (a timedelta, or seconds):
+        until the partner's reset time, say. Without a rate limit, its concurrency limit. It counts at once, also where
+        the handler's transaction is rolled back; jobs that run go on; an earlier pause that is longer stays.
+
+        Raises `ValueError` for a task without such a limit.
+        """
+        if isinstance(until, datetime):
+            if until.tzinfo is None:
+                raise ValueError(f"pause_limit: expected an aware datetime, a timedelta or seconds, got {until!r}")
+            had = self.control.pause_limit(until, 0, reason)
+        else:
+            had = self.control.pause_limit(None, seconds_of(until, "pause_limit"), reason)
+        if not had:
+            raise ValueError("pause_limit: expected a job with a rate_limit or a concurrency_limit, got one with none")
 
     @property
     def log(self) -> Adapter:

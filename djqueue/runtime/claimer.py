@@ -90,7 +90,8 @@ class Claimer:
 
     def way(self, queue_name: str) -> Walk:
         """Return how the lanes of a queue are walked."""
-        return self._walkers[queue_name].way
+        walker = self._walkers.get(queue_name)
+        return Walk(queue_name=queue_name) if walker is None else walker.way
 
     def request(self, limit: int, free: int) -> Request:
         """Return the request of this worker for so many jobs."""

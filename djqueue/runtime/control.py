@@ -1,9 +1,12 @@
 """What a running handler can ask and say through its context: the worker's side of `JobContext`."""
 
 from collections.abc import Callable
+from datetime import datetime
 
 from djqueue.conf import Options
+from djqueue.policy.gates import Gate, gates
 from djqueue.runtime.held import Held
+from djqueue.store import limits
 
 
 class Control:
@@ -36,3 +39,11 @@ class Control:
     def remaining_seconds(self) -> float | None:
         """Return the seconds until the hard time limit."""
         return self._held.remaining_seconds()
+
+    def pause_limit(self, until: datetime | None, seconds: float, reason: str) -> bool:
+        """Let nothing through the job's limit until a moment or for so many seconds; return whether there was one."""
+        names = [name for name in gates(self._held.job.lane) if name[0] == Gate.RATE]
+        names = names or [name for name in gates(self._held.job.lane) if name[0] == Gate.CONCURRENCY]
+        if names:
+            limits.pause_apart(self._options.database, names, until=until, seconds=seconds, reason=reason)
+        return bool(names)

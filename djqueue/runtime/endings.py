@@ -7,17 +7,19 @@ from djqueue.runtime.holdings import Holdings
 from djqueue.runtime.slot_table import DONE, Page
 from djqueue.runtime.slots import Slots
 from djqueue.runtime.tally import Tally
+from djqueue.runtime.usage import Usage
 from djqueue.states import FINISHED, State
 
 
 class Endings:
     """What one worker does about a job that is written."""
 
-    def __init__(self, page: Page, holdings: Holdings, slots: Slots, tally: Tally) -> None:
+    def __init__(self, page: Page, holdings: Holdings, slots: Slots, tally: Tally, usage: Usage) -> None:
         self._page = page
         self._holdings = holdings
         self._slots = slots
         self._tally = tally
+        self._usage = usage
 
     def answered(self, held: Held, state: str) -> None:
         """Let go of a job; `state` is what it has become (`lost`: somebody else's)."""
@@ -25,6 +27,7 @@ class Endings:
         if held.began:
             self._page.set(DONE, self._page.get(DONE) + 1)
             self._tally.add(held, state)
+            self._usage.add(held)
         if state in FINISHED:
             self._tell_finished(held, state)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from djqueue.conf import Options
 from djqueue.runtime.leader import LeaderDuty
-from djqueue.store import bulk, cron, faults, history, letters, retention, stats
+from djqueue.store import bulk, cron, faults, history, letters, limits, retention, stats, tenants
 from djqueue.store.vacuum import Vacuumed, vacuum_if_needed
 
 log = logging.getLogger("djqueue")
@@ -76,6 +76,8 @@ class PrunerDuty:
             ("old statistics", lambda: stats.prune_stats(self._alias) >= stats.PRUNE_BATCH),
             ("old dead letters", self._prune_letters),
             ("old bulk acts", lambda: bulk.prune(self._alias, BULK_ACT_DAYS) < 0),
+            ("unused limits", lambda: limits.forget(self._alias) >= limits.BATCH),
+            ("unused tenants", lambda: tenants.forget(self._alias) >= tenants.BATCH),
             ("gone workers", lambda: retention.delete_gone_workers(self._alias) < 0),
         ]
         more = [self._careful.run(name, step) for name, step in steps if self._leader.leads]

@@ -8,9 +8,10 @@ import os
 import time
 
 from djqueue import __version__
-from djqueue.api import registry
+from djqueue.api import lanes, registry
 from djqueue.runtime.plan import Plan
-from djqueue.store import workers
+from djqueue.store import limits, workers
+from djqueue.store.limits import Declared
 
 FULL_SECONDS = 1.0
 
@@ -27,8 +28,10 @@ class Registration:
         self._full_since: float | None = None
 
     def write(self) -> None:
-        """Write the row; one that is there already is refreshed, and wants news."""
+        """Write the row; one that is there already is refreshed, and wants news. Also write what the tasks that this
+        process knows say of their limits: the code that started last counts."""
         workers.register(self._alias, self._info())
+        limits.declare(self._alias, _declared())
         self._wants_news = True
 
     def remove(self) -> None:
@@ -67,3 +70,11 @@ class Registration:
             task_names=names,
             tasks_hash=str(hash(tuple(names))),
         )
+
+
+def _declared() -> list[Declared]:
+    return [
+        Declared(task_name=task.module_path, running=task.concurrency_limit, rate=lanes.rate_of(task))
+        for task in registry.tasks()
+        if task.concurrency_limit is not None or task.rate_limit is not None
+    ]

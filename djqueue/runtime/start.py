@@ -11,6 +11,7 @@ from djqueue.backend import DjqueueBackend
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 from djqueue.conf import nearest
 from djqueue.exceptions import ConfigurationError
+from djqueue.policy.fair import Pool
 from djqueue.policy.weights import QueueSelection
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.supervisor import Supervisor
@@ -33,6 +34,7 @@ class Wishes:
     backend: str = DEFAULT_TASK_BACKEND_ALIAS
     drain: str = ""
     max_jobs: int = 0
+    pool: str = ""
     chaos: float = 0
     cron: bool = True
     reaper: bool = True
@@ -50,6 +52,7 @@ def make_plan(wishes: Wishes) -> Plan:
     _chaos(wishes.chaos, backend)
     try:
         selection = QueueSelection.parse(wishes.queues)
+        pool = Pool.parse(wishes.pool) if wishes.pool else None
     except ValueError as error:
         raise WishRefused(f"--{error}") from error
     _known_queues(selection, backend)
@@ -62,6 +65,7 @@ def make_plan(wishes: Wishes) -> Plan:
         threads=wishes.threads,
         drain=wishes.drain,
         max_jobs=wishes.max_jobs,
+        pool=pool,
         chaos=wishes.chaos,
         cron=wishes.cron,
         reaper=wishes.reaper,

@@ -6,7 +6,7 @@ from djqueue.runtime.appetite import Appetite
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.orders import Orders
 from djqueue.runtime.plan import Plan
-from djqueue.store import claim
+from djqueue.store import claim, step
 from djqueue.store.claim import Claimed
 
 IDLE_SECONDS = 5.0
@@ -25,7 +25,7 @@ class Suspects:
 
     def claim(self) -> list[Claimed]:
         """Claim one suspect, if there is one."""
-        jobs = claim.claim_suspect(self._plan.alias, self._claimer.request(1, 1), self._names())
+        jobs = self._claim()
         now = time.monotonic()
         if jobs:
             self._dry_since = now
@@ -35,6 +35,15 @@ class Suspects:
             if now - self._dry_since > (0 if self._plan.drain else IDLE_SECONDS):
                 self._orders.stopping = True
         return jobs
+
+    def _claim(self) -> list[Claimed]:
+        waiting = set(claim.suspect_queues(self._plan.alias))
+        for name in self._names():
+            if name in waiting:
+                jobs = step.claim_suspect(self._plan.alias, self._claimer.request(1, 1), self._claimer.way(name))
+                if jobs:
+                    return jobs
+        return []
 
     def _names(self) -> list[str]:
         names = self._claimer.names

@@ -32,6 +32,7 @@ from djqueue.runtime.slots import Slots
 from djqueue.runtime.suspects import Suspects
 from djqueue.runtime.tally import Tally
 from djqueue.runtime.trouble import TROUBLE, Trouble
+from djqueue.runtime.usage import Usage
 from djqueue.runtime.waiting import Waiting
 from djqueue.runtime.zygote import Zygote
 from djqueue.store import db
@@ -60,7 +61,8 @@ class Worker:
         self._slots = Slots(1 if for_suspects else plan.threads, executor, self._waiting.poke)
         self._forcing = Forcing(self._slots, loop, options.grace_seconds)
         self._tally = Tally(alias)
-        endings = Endings(page, self._holdings, self._slots, self._tally)
+        self._usage = Usage(options)
+        endings = Endings(page, self._holdings, self._slots, self._tally, self._usage)
         self._settling = Settling(alias, options, worker_id, endings.answered)
         self._circuits = Circuits(alias, options.circuits, self._settling.give_back)
         self._claimer = Claimer(plan, worker_id)
@@ -167,6 +169,7 @@ class Worker:
         if limit:
             self._learn(jobs, limit)
         self._tally.flush_sometimes()
+        self._usage.flush_sometimes()
         return True
 
     def _limit(self) -> int:
@@ -180,6 +183,7 @@ class Worker:
         jobs = suspects.claim()
         self._intake.take_up(jobs)
         self._tally.flush_sometimes()
+        self._usage.flush_sometimes()
         return bool(jobs)
 
     def _learn(self, jobs: list[Claimed], limit: int) -> None:

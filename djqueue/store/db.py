@@ -63,6 +63,15 @@ def rows_or_overflow(alias: str, sql: str, overflow_sql: str, params: Params) ->
     return rows(alias, overflow_sql, params)
 
 
+def rows_apart(alias: str, sql: str, params: Params) -> list[Row]:
+    """Run one statement on a connection of its own, which is closed again: for what must not be rolled back with the
+    transaction that is open here. It may be called in a running event loop."""
+    given = connections[alias].get_connection_params()
+    given.pop("pool", None)
+    with psycopg.connect(**given, autocommit=True) as connection:
+        return fetch(psycopg.Cursor(connection).execute(sql, params or None))
+
+
 def adopt(alias: str, *, prepared: bool) -> psycopg.Connection[Any]:
     """Make the thread's connection to `alias` a bookkeeping connection and return it, connecting if need be."""
     connection: Any = connections[alias]

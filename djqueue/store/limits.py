@@ -19,6 +19,8 @@ from djqueue.rates import Rate
 from djqueue.store import db
 from djqueue.store.lanes import _HOLDING, _IN_QUEUE, _MOST, _OF_TENANT, _TOKENS
 
+BATCH = 1_000
+
 
 class Why(StrEnum):
     """What holds a job back."""
@@ -130,7 +132,8 @@ with c as materialized (
         and coalesce(m.filled_at, '-infinity') < clock_timestamp() - interval '1 day'
         and coalesce({_TOKENS} >= coalesce(m.burst, m.declared_burst, 1), true)
         and {_HOLDING.format(gate="m.name", most="1")} = 0
-    limit 1000 for update skip locked)
+        and not exists (select from djqueue_job where state = 'ready' and suspect)
+    limit {BATCH} for update skip locked)
 delete from djqueue_limiter m using c where m.name = c.name returning m.name
 """
 
@@ -199,6 +202,14 @@ def pause(
     """Let nothing through these limiters until a moment, or for so many seconds; return those whose pause grew."""
     params = {"names": list(names), "until": until, "seconds": float(seconds), "reason": reason}
     return [row[0] for row in db.rows(alias, PAUSE, params)]
+
+
+def pause_apart(
+    alias: str, names: Sequence[str], *, until: datetime | None = None, seconds: float = 0, reason: str = ""
+) -> list[str]:
+    """Pause as `pause` does, whatever transaction is open here and however it ends."""
+    params = {"names": list(names), "until": until, "seconds": float(seconds), "reason": reason}
+    return [row[0] for row in db.rows_apart(alias, PAUSE, params)]
 
 
 def resume(alias: str, names: Sequence[str]) -> list[str]:

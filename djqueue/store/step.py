@@ -55,6 +55,12 @@ _VIRTUAL = """case when %(weighted)s then (
     left join djqueue_tenant t on t.queue_name = %(queue)s and t.gate = u.gate
     cross join (select coalesce(max(virtual_seconds), 0) as base from djqueue_tenant
         where queue_name = %(queue)s and gate = '') f) end"""
+_SPENT = """spent as (
+    update djqueue_limiter m set tokens = h.tokens - s.n, filled_at = statement_timestamp()
+    from held h join (
+        select gate, count(*) as n from (select substring(lane from 'r[0-9a-f]{16}') as gate from m
+            union all select %(queue_gate)s::text from m) x where gate is not null group by gate) s on s.gate = h.name
+    where m.name = h.name and h.tokens is not null)"""
 # Several lanes may share a limiter: together they get no more than its room (rates, holds), and free slots only.
 CLAIM_STEP = f"""
 with recursive held as materialized (
@@ -95,6 +101,37 @@ select m.*, s.lane, s.seen, s.limited from (
 left join m on true
 """
 
+# Suspects come one at a time, oldest first; limits hold for them as well. The limiters of the first few are locked.
+LOCK_SUSPECTS = """
+select m.name from djqueue_limiter m where m.name in (
+    select p.gate from (
+        select lane from djqueue_job where queue_name = %(queue)s and state = 'ready' and suspect
+        order by run_at limit 20) x
+    cross join lateral unnest(string_to_array(x.lane, ':')) p(gate)
+    union all select %(queue_gate)s::text)
+order by m.name for no key update skip locked
+"""
+CLAIM_SUSPECT = f"""
+with held as materialized (
+    select m.name, {_ROOM} as room, {_TOKENS} as tokens
+    from djqueue_limiter m where m.name = any(%(limiters)s::text[])),
+c as materialized (
+    select s.ctid as t from djqueue_job s
+    where s.queue_name = %(queue)s and s.state = 'ready' and s.suspect
+        and s.task_name <> all(%(strangers)s::text[])
+        and (%(queue_gate)s::text is null
+            or exists (select from held h where h.name = %(queue_gate)s::text and coalesce(h.room, 1) > 0))
+        and not exists (select from unnest(string_to_array(s.lane, ':')) p(gate) left join held h on h.name = p.gate
+            where p.gate ~ '^[rk][0-9a-f]{{16}}$' and coalesce(h.room, case when h.name is null then 0 end) < 1)
+        and not exists (select from djqueue_lane g where g.queue_name in (%(queue)s, '')
+            and g.lane = any(string_to_array(s.lane, ':')) and g.closed_until > clock_timestamp())
+    order by s.run_at limit 1 for no key update skip locked),
+kept as (select t from c),
+m as ({_TAKE}),
+{_SPENT}
+select * from m
+"""
+
 
 def step(alias: str, request: Request, walk: Walk, *, limited: bool = False) -> Walked:
     """Claim from lane to lane, beginning at the cursor; from behind limiters only where `limited` is said."""
@@ -108,6 +145,15 @@ def step(alias: str, request: Request, walk: Walk, *, limited: bool = False) -> 
         return walked
     limits.make(alias, walk.queue_name, unknown)
     return walked if walked.jobs else step(alias, request, walk, limited=limited)
+
+
+def claim_suspect(alias: str, request: Request, walk: Walk) -> list[Claimed]:
+    """Claim one suspect of a queue, within its limits."""
+    told = params(request) | walk_params(walk)
+    with db.one_transaction(alias):
+        limiters = [row[0] for row in db.rows(alias, LOCK_SUSPECTS, told)]
+        found = db.rows(alias, CLAIM_SUSPECT, told | {"limiters": limiters})
+    return [Claimed._make(row) for row in found]
 
 
 def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:

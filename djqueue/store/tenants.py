@@ -14,6 +14,8 @@ from typing import NamedTuple
 from djqueue.policy.gates import Gate, gate
 from djqueue.store import db
 
+BATCH = 1_000
+
 
 class Used(NamedTuple):
     """Run time of a tenant's jobs."""
@@ -85,10 +87,11 @@ from (
     group by t.queue_name) x
 where b.queue_name = x.queue_name and b.gate = '' and b.virtual_seconds < x.least
 """
-FORGET = """
+FORGET = f"""
 delete from djqueue_tenant t where t.ctid = any(array(
     select ctid from djqueue_tenant where used_at < clock_timestamp() - interval '1 day' and max_running is null
-        and weight is null and tier = '' and gate <> '' limit 1000))
+        and weight is null and tier = '' and gate <> '' limit {BATCH}))
+returning t.id
 """
 
 
@@ -134,6 +137,6 @@ def advance(alias: str, used: Iterable[Used], tiers: str) -> None:
     db.rows(alias, REBASE, {"queues": params["queues"], "gates": params["gates"]})
 
 
-def forget(alias: str) -> None:
-    """Delete up to 1,000 rows of tenants without settings that had no job for a day."""
-    db.rows(alias, FORGET)
+def forget(alias: str) -> int:
+    """Delete up to 1,000 rows of tenants without settings that had no job for a day; return how many."""
+    return len(db.rows(alias, FORGET))

@@ -251,6 +251,41 @@ def test_a_queue_whose_limits_were_taken_back_is_free_again(store: str) -> None:
     assert len(take_limited(queue_gate=queue_gate("q"))) == 5
 
 
+# ------------------------------------------------------------------------------------------------ suspects
+
+
+def take_suspect(**walk: Any) -> list[Claimed]:
+    return step.claim_suspect(ALIAS, request(1), Walk(queue_name="q", **walk))
+
+
+def test_suspects_keep_to_the_limits_as_well(store: str) -> None:
+    limited(3, most=2)
+    limited(3, lane=PARTNER, rate=0.001, burst=2)
+    assert len(take_limited(20)) == 4
+    bend("state = 'ready', suspect = true, lease_until = null, leased_by = null")
+
+    taken = [job.lane for _ in range(9) for job in take_suspect()]
+
+    assert taken == [KEY, KEY]  # the bucket is empty
+    db.rows(ALIAS, "update djqueue_limiter set tokens = 1")
+    assert [job.lane for _ in range(9) for job in take_suspect()] == [PARTNER]
+
+
+def test_suspects_of_a_limited_queue_and_behind_closed_gates_wait(store: str) -> None:
+    add(2)
+    add(1, lane=gate(Gate.CIRCUIT, "c"))
+    bend("suspect = true")
+    db.rows(
+        ALIAS,
+        "insert into djqueue_lane (queue_name, lane, closed_until) values ('', %s, 'infinity')",
+        [gate(Gate.CIRCUIT, "c")],
+    )
+    limits.declare_queue(ALIAS, "q", 1, None)
+
+    assert len([job for _ in range(3) for job in take_suspect(queue_gate=queue_gate("q"))]) == 1
+    assert len([job for _ in range(3) for job in take_suspect()]) == 1
+
+
 # ------------------------------------------------------------------------------------------------ tenants' caps
 
 

@@ -49,6 +49,7 @@ def add_worker_arguments(parser: CommandParser) -> None:
         metavar="SHARE",
         help="deliver so many jobs (0.05: one in twenty) twice, or kill their process after their effect",
     )
+    parser.add_argument("--pool", default="", help="serve the tenants of this pool: 3/8, or 3/8:2 (two pools for each)")
     parser.add_argument("--no-cron", action="store_true", help="leave recurring jobs to other supervisors")
     parser.add_argument("--no-reaper", action="store_true", help="leave ended leases to other supervisors")
     parser.add_argument("--reload", action="store_true", help="start again when code changes (for development)")
@@ -86,6 +87,7 @@ def wishes(options: dict[str, Any]) -> start.Wishes:
         backend=options["backend"],
         drain=options["drain"],
         max_jobs=options["max_jobs"],
+        pool=options["pool"],
         chaos=options["chaos"],
         cron=not options["no_cron"],
         reaper=not options["no_reaper"],
