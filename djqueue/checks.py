@@ -27,8 +27,8 @@ from djqueue.nearest import nearest
 from djqueue.store import db
 
 OLDEST_POSTGRESQL = 15
-POOL_NEEDS = 10
-"""Connections of one worker process with the default number of slots: 8 for handlers, 2 for bookkeeping."""
+POOL_NEEDS = 8
+"""Connections that the handlers of one worker process need with the default number of slots; bookkeeping has others."""
 POOL_DEFAULT = 4
 READ_COMMITTED = 2
 """As psycopg numbers the isolation levels; what is stricter has a greater number."""
@@ -136,7 +136,7 @@ def _pool(alias: str) -> Iterator[CheckMessage]:
     if size < POOL_NEEDS:
         yield Warning(
             f"DATABASES[{alias!r}]: the pool holds {size} connections, a worker with 8 slots needs {POOL_NEEDS}.",
-            hint="Set OPTIONS['pool'] = {'max_size': …} to the number of --threads and 2 more, or run fewer threads.",
+            hint="Set OPTIONS['pool'] = {'max_size': …} to the number of --threads, or run fewer threads.",
             id="djqueue.W002",
         )
 

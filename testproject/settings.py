@@ -1,7 +1,8 @@
 """Settings of the shop. They read the environment and start nothing.
 
 DATABASE_URL (required), OTHER_DATABASE_URL (a second alias, `other`), DJANGO_DEBUG (0 or 1, default 0), SECRET_KEY,
-DJQUEUE_OPTIONS (the backend's options as a JSON object, default none).
+DJQUEUE_OPTIONS (the backend's options as a JSON object, default none), DATABASE_POOL (Django's pool of connections, its
+options as a JSON object, default none).
 """
 
 from importlib.util import find_spec
@@ -21,6 +22,8 @@ if not env.str("DATABASE_URL", default=""):
     )
 
 DATABASES = {"default": env.db_url("DATABASE_URL")}
+if env.json("DATABASE_POOL", default=None):
+    DATABASES["default"].setdefault("OPTIONS", {})["pool"] = env.json("DATABASE_POOL")
 if env.str("OTHER_DATABASE_URL", default=""):
     DATABASES["other"] = env.db_url("OTHER_DATABASE_URL")
 

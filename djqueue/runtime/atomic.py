@@ -37,7 +37,7 @@ def run(alias: str, held: Held, result_of: Callable[[], str]) -> Outcome:
                 raise LeaseLost("the lease ended before the handler did")
     except LeaseLost:
         return Stale()
-    except Exception as error:
+    except BaseException as error:  # SystemExit of a hook, or a time limit that comes while hooks run
         if result is None or not is_outermost or not _has_committed(alias, held):
             raise
         log.warning("committed, but what follows the commit failed job=%s", held.job.id, exc_info=error)

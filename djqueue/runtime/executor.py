@@ -8,6 +8,7 @@ as before. Only text leaves here: no exception object survives its job.
 
 import contextvars
 import inspect
+import logging
 import os
 import time
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.control import Control
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Expired, NotStarted, Outcome, Succeeded
+
+log = logging.getLogger("djqueue")
 
 
 class Guard(Protocol):
@@ -128,6 +131,8 @@ class Executor:
         fault = self._guard.reset_after()
         if fault and isinstance(outcome, Succeeded):
             outcome = verdicts.failed(HandlerFault(fault), kind="fault")
+        elif fault:
+            log.warning("%s job=%s task=%s", fault, held.job.id, held.job.task_name)
         _restore_folder()
         held.ended = time.monotonic()
         if held.task.atomic:

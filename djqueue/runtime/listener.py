@@ -11,7 +11,7 @@ from typing import Any
 from django.db import connections
 
 from djqueue.policy.backoff import Backoff
-from djqueue.store import faults
+from djqueue.store import db, faults
 
 log = logging.getLogger("djqueue")
 
@@ -35,6 +35,7 @@ class Listener:
             return
         try:
             wrapper: Any = connections.create_connection(self._alias)
+            db.unpool(wrapper)
             wrapper.connect()
             wrapper.connection.execute("listen djqueue")
             self._wrapper = wrapper

@@ -78,7 +78,7 @@ class _Slot(threading.Thread):
         self._slots = slots
         self._executor = executor
         self._on_finished = on_finished
-        self._forcing = threading.Lock()
+        self._aimed_at: Held | None = None
 
     def run(self) -> None:
         waiting = self._slots.waiting
@@ -105,31 +105,41 @@ class _Slot(threading.Thread):
             log.exception("a job's surroundings failed job=%s", held.job.id)
             held.outcome = Failed(describe(error), kind="fault")
         finally:
-            self._let_go(held)
-        held.ended = held.ended or time.monotonic()
-        held.page.end(held.index)
-        self._slots.finished.append(held)
-        self._on_finished()
+            is_out = False
+            while not is_out:
+                try:
+                    is_out = self._let_go(held)
+                except JobInterrupt:
+                    continue  # what it was sent for has ended; the outcome stands, or is made below
+            if held.outcome is None:
+                held.outcome = _forced(JobTimeout() if held.forced == "timeout" else JobCancelled())
+            held.ended = held.ended or time.monotonic()
+            held.page.end(held.index)
+            self._slots.finished.append(held)
+            self._on_finished()
 
-    def _let_go(self, held: Held) -> None:
+    def _let_go(self, held: Held) -> bool:
         """From here on nothing can be sent into the thread for this job, and what was sent is taken back."""
-        while True:
-            try:
-                with self._forcing:
-                    self.current = None
-                    if held.forced:
-                        _send(self.ident, None)
-                return
-            except JobInterrupt as late:
-                held.outcome = held.outcome or _forced(late)
+        self.current = None
+        while self._aimed_at is held:
+            time.sleep(0)
+        if held.forced:
+            _send(self.ident, None)
+        return True
 
     def force(self, held: Held, why: str) -> None:
-        with self._forcing:
-            if self.current is held:
-                held.forced = why
-                if held.is_isolated:
-                    return  # whoever watches its process sees it
+        """Send an exception into the thread if it runs this job. Called by the main thread.
+
+        It takes aim first and looks then; the thread lets go first and then waits while somebody aims: whoever comes
+        second sees the other, so that no exception hits the next job. There is no lock, which the exception might
+        leave held.
+        """
+        self._aimed_at = held
+        if self.current is held:
+            held.forced = why
+            if not held.is_isolated:  # else whoever watches its process sees it
                 _send(self.ident, JobTimeout if why == "timeout" else JobCancelled)
+        self._aimed_at = None
 
 
 def _call(work: Callable[[], None]) -> None:

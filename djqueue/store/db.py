@@ -75,6 +75,7 @@ def rows_apart(alias: str, sql: str, params: Params) -> list[Row]:
 def adopt(alias: str, *, prepared: bool) -> psycopg.Connection[Any]:
     """Make the thread's connection to `alias` a bookkeeping connection and return it, connecting if need be."""
     connection: Any = connections[alias]
+    unpool(connection)
     if connection.connection is not None and not connection.in_atomic_block and not connection.is_usable():
         connection.close()
     connection.ensure_connection()
@@ -82,6 +83,15 @@ def adopt(alias: str, *, prepared: bool) -> psycopg.Connection[Any]:
     raw: psycopg.Connection[Any] = connection.connection
     raw.prepare_threshold = 0 if prepared else None
     return raw
+
+
+def unpool(connection: Any) -> None:
+    """Let a bookkeeping connection be one of its own: it would never go back to the pool that handlers share."""
+    options = connection.settings_dict["OPTIONS"]
+    if options.get("pool"):
+        connection.close()
+        own = {name: value for name, value in options.items() if name != "pool"}
+        connection.settings_dict = {**connection.settings_dict, "OPTIONS": own}
 
 
 def drop(alias: str) -> None:

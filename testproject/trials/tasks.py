@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
 
-from django.db import connection, transaction
+from django.db import connection, connections, transaction
 from django.db.models import F
 from django.utils import timezone
 from django.utils.translation import activate as activate_language
@@ -213,6 +213,47 @@ def count_slowly(name: str, path: str) -> None:
     wait_for(path)
 
 
+@task(atomic=True, retry=AT_ONCE)
+def count_and_hook(name: str, raises: str = "") -> None:
+    """Add one to a counter, and leave work for after the commit, which may fail."""
+    ledger.write(name, "start")
+    Counter.objects.filter(name=name).update(value=F("value") + 1)
+    transaction.on_commit(lambda: _after_commit(name, raises))
+
+
+def _after_commit(name: str, raises: str) -> None:
+    ended = "is committed" if is_in_history(name) else "is not committed"
+    ledger.write(f"{name} {ended}", "hook")
+    if raises:
+        raise RAISED[raises]()
+
+
+def is_in_history(name: str) -> bool:
+    """Look from another connection."""
+    import psycopg
+
+    with psycopg.connect(os.environ["DATABASE_URL"]) as other:
+        found = other.execute("select exists (select from djqueue_history where args->'args'->>0 = %s)", (name,))
+        return bool((found.fetchone() or (False,))[0])
+
+
+@task(max_attempts=1)
+def leave_open_elsewhere(label: str) -> None:
+    """Write to the second database, and leave the transaction open."""
+    ledger.write(label, "start")
+    transaction.set_autocommit(False, using="other")
+    with connections["other"].cursor() as cursor:
+        cursor.execute("create table left_open (number integer)")
+
+
+@task(max_attempts=1)
+def write_elsewhere(label: str) -> None:
+    """Write to the second database."""
+    ledger.write(label, "start")
+    with connections["other"].cursor() as cursor:
+        cursor.execute("create table written (number integer)")
+
+
 @task(max_attempts=1)
 def make_dirty(how: str) -> None:
     """Leave the database connection in a bad state."""
@@ -263,6 +304,7 @@ def _group(depth: int) -> BaseException:
 
 
 RAISED: dict[str, Callable[[], BaseException]] = {
+    "ValueError": lambda: ValueError("as intended"),
     "SystemExit": lambda: SystemExit(1),
     "KeyboardInterrupt": KeyboardInterrupt,
     "GeneratorExit": GeneratorExit,

@@ -36,6 +36,22 @@ def test_a_heartbeat_during_an_atomic_handler_costs_no_second_run(trial: Trial, 
     assert rows("select distinct value from shop_counter") == [(1,)]
 
 
+@pytest.mark.parametrize("raises", ["", "ValueError", "SystemExit"])
+def test_hooks_run_after_the_commit_and_undo_nothing_when_they_fail(trial: Trial, raises: str) -> None:
+    """What Django's `transaction.on_commit` was told in an atomic handler."""
+    Counter.objects.create(name="hooked", value=0)
+    tasks.count_and_hook.enqueue("hooked", raises)
+    trial.supervisor("--threads", "1")
+    trial.wait_until_done()
+    tasks.note.enqueue("next")
+    trial.wait_until_done()
+
+    assert trial.events("hook") == {"hooked is committed": 1}
+    assert trial.events() == {"hooked": 1, "next": 1}
+    assert history() == {"succeeded": 2}
+    assert rows("select value from shop_counter") == [(1,)]
+
+
 def test_the_sum_is_exact_while_heartbeats_pass_and_workers_are_killed(trial: Trial) -> None:
     """Promise 2, with leases so short that each handler outlives several heartbeats."""
     jobs = 12

@@ -1,5 +1,9 @@
 """R10-R13: whatever a handler does, raises or leaves behind, the next job and the worker are as ever."""
 
+import json
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from testproject.trials import tasks
@@ -13,12 +17,13 @@ IDLE_IN_TRANSACTION = """select count(*) from pg_stat_activity
 FAULTS = {"open transaction", "aborted transaction", "entered atomic"}
 
 
-def test_dirty_connections_harm_nobody(trial: Trial) -> None:
+@pytest.mark.parametrize("pool", ["", '{"min_size": 1, "max_size": 1}'], ids=["own connections", "pooled ones"])
+def test_dirty_connections_harm_nobody(trial: Trial, pool: str) -> None:
     """R12: each kind of dirt, one after another on the same thread, each followed by a job that looks around."""
     for how in tasks.DIRT:
         tasks.make_dirty.enqueue(how)
         tasks.look_around.enqueue(f"after {how}")
-    trial.supervisor("--threads", "1")
+    trial.supervisor("--threads", "1", env={"DATABASE_POOL": pool} if pool else None)
     trial.wait_until_done(within=60)
 
     clean = rows("select args->'args'->>0, result from djqueue_history where task_name like %s", "%look_around")
@@ -26,6 +31,32 @@ def test_dirty_connections_harm_nobody(trial: Trial) -> None:
     assert len({result for _, result in clean}) == 1, clean
     assert {label for label, _, _ in dead()} == FAULTS
     assert {reason for _, reason, _ in dead()} == {"attempts used up"}
+
+
+def test_handlers_share_a_pool_that_is_smaller_than_their_number(trial: Trial) -> None:
+    """Connections go back after each job, and bookkeeping takes none: else most would wait for one in vain."""
+    for number in range(40):
+        tasks.look_around.enqueue(f"{number}")
+    pool = {"min_size": 1, "max_size": 1, "timeout": 5}
+    trial.supervisor("--threads", "4", env={"DATABASE_POOL": json.dumps(pool)})
+    trial.wait_until_done()
+
+    assert history() == {"succeeded": 40}
+
+
+def test_a_transaction_left_open_on_a_second_database_is_rolled_back(trial: Trial) -> None:
+    """R12: also where that is no PostgreSQL."""
+    env = {"OTHER_DATABASE_URL": f"sqlite:///{trial.file('other.sqlite3')}"}
+    tasks.leave_open_elsewhere.enqueue("left open")
+    trial.supervisor("--threads", "1", env=env)
+    trial.wait_until_done()
+    tasks.write_elsewhere.enqueue("written")
+    trial.wait_until_done()
+
+    assert [label for label, _, _ in dead()] == ["left open"]
+    assert history() == {"succeeded": 1}
+    with closing(sqlite3.connect(trial.file("other.sqlite3"))) as other:
+        assert other.execute("select name from sqlite_master").fetchall() == [("written",)]
 
 
 def test_no_connection_is_left_idle_in_transaction(trial: Trial) -> None:
