@@ -241,9 +241,10 @@ def is_in_history(name: str) -> bool:
 def leave_open_elsewhere(label: str) -> None:
     """Write to the second database, and leave the transaction open."""
     ledger.write(label, "start")
-    transaction.set_autocommit(False, using="other")
     with connections["other"].cursor() as cursor:
-        cursor.execute("create table left_open (number integer)")
+        cursor.execute("create table written (label text)")
+        transaction.set_autocommit(False, using="other")
+        cursor.execute("insert into written values (%s)", [label])
 
 
 @task(max_attempts=1)
@@ -251,7 +252,7 @@ def write_elsewhere(label: str) -> None:
     """Write to the second database."""
     ledger.write(label, "start")
     with connections["other"].cursor() as cursor:
-        cursor.execute("create table written (number integer)")
+        cursor.execute("insert into written values (%s)", [label])
 
 
 @task(max_attempts=1)

@@ -56,7 +56,7 @@ def test_a_transaction_left_open_on_a_second_database_is_rolled_back(trial: Tria
     assert [label for label, _, _ in dead()] == ["left open"]
     assert history() == {"succeeded": 1}
     with closing(sqlite3.connect(trial.file("other.sqlite3"))) as other:
-        assert other.execute("select name from sqlite_master").fetchall() == [("written",)]
+        assert other.execute("select label from written").fetchall() == [("written",)]
 
 
 def test_no_connection_is_left_idle_in_transaction(trial: Trial) -> None:
