@@ -4,17 +4,19 @@ everyday  places (queue, priority) of lane '' seen lately, each from its mark on
 full      lane '' from its head, once a second and after each short answer         finds what the marks pass over
 walk      the other lanes, from a rotating cursor                                  queues that have any
 
-A claim goes through the queues in weighted random order; in a queue with other lanes too, lane '' and those others come
-first in turn. Invariant: no claim but a walk takes a job out of a lane that a gate can close.
+A claim goes through the queues in the order and with the quotas of their shares (`policy.shares`); in a queue with
+other lanes too, lane '' and those others come first in turn. Invariant: no claim but a walk takes a job out of a lane
+that a gate can close.
 """
 
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from djqueue.policy.weights import shuffle
+from djqueue.policy.shares import Shares
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.stops import Stops
 from djqueue.runtime.walker import Walker
@@ -44,6 +46,7 @@ class Claimer:
         self._worker_id = worker_id
         self._rng = random.Random()
         self._weights: dict[str, float] = {}
+        self._shares = Shares(self._rng)
         self._laned_until: dict[str, float] = {}
         self._marks: dict[tuple[str, int], tuple[float, float]] = {}
         self._ways = Ways(plan)
@@ -105,30 +108,35 @@ class Claimer:
 
     def start(self, limit: int, free: int) -> claim.Cursor | None:
         """Start the next claim, of lane '' in the first queues of the order; None where a queue to walk comes first."""
-        sources = self._order()
+        sources = self._order(limit)
         plain = list(takewhile(lambda source: not source.walked, sources))
         self._rest, self._asked, self._passed_all = sources[len(plain) :], limit, True
         request = self.request(limit, free)
         now = time.monotonic()
         self._was_full = self._was_short or now - self._full_at >= RESCAN_SECONDS
         if not self._was_full:
-            places = self._places([source.queue_name for source in plain])
+            places = self._places(plain)
             if places:
                 return claim.start_claim(self._alias, request, places)
         self._was_full = True
         self._full_at = now
-        return claim.start_full_claim(self._alias, request, [(s.queue_name, "") for s in plain]) if plain else None
+        if not plain:
+            return None
+        return claim.start_full_claim(
+            self._alias, request, [(s.queue_name, "") for s in plain], [s.quota for s in plain]
+        )
 
     def learn(self, jobs: Sequence[Claimed], limit: int) -> bool:
         """Take in the answer; return whether it says that nothing more is claimable."""
         self._was_short = len(jobs) < limit
+        was_bound = self._shares.took(Counter(job.queue_name for job in jobs))
         now = time.monotonic()
         for job in jobs:
             if not job.lane:
                 key = (job.queue_name, job.priority)
                 mark = self._marks.get(key, (float("-inf"), now))[0]
                 self._marks[key] = (max(mark, job.run_at - SLACK_SECONDS), now)
-        return self._was_short and self._was_full and self._passed_all
+        return self._was_short and self._was_full and self._passed_all and not was_bound
 
     def steps(self, limit: int, free: int) -> list[Claimed]:
         """Claim what is left of the batch from the queues that the start did not come to."""
@@ -137,7 +145,7 @@ class Claimer:
         for source in self._rest:
             if len(jobs) >= limit:
                 break
-            request = self.request(limit - len(jobs), max(0, free - len(jobs)))
+            request = self.request(min(source.quota, limit - len(jobs)), max(0, free - len(jobs)))
             jobs += self._walk(source.queue_name, request) if source.walked else self._plain(source.queue_name, request)
         return jobs
 
@@ -155,28 +163,29 @@ class Claimer:
         """Something may have been given back below a mark: look at everything next time."""
         self._was_short = True
 
-    def _order(self) -> list["_Source"]:
+    def _order(self, limit: int) -> list["_Source"]:
         now = time.monotonic()
         sources: list[_Source] = []
-        for name in shuffle({name: self._weights[name] for name in self.names}, self._rng):
+        for name, quota in self._shares.order({name: self._weights[name] for name in self.names}, limit):
+            plain, walked = _Source(name, False, quota), _Source(name, True, quota)
             if self.way(name).queue_gate is not None:
-                sources.append(_Source(name, True))  # lane '' too
+                sources.append(walked)  # lane '' too
             elif self._laned_until.get(name, 0) > now:
-                sources += self._rng.sample([_Source(name, False), _Source(name, True)], 2)
+                sources += self._rng.sample([plain, walked], 2)
             else:
-                sources.append(_Source(name, False))
+                sources.append(plain)
         return sources
 
-    def _places(self, names: Sequence[str]) -> list[Place]:
+    def _places(self, sources: Sequence["_Source"]) -> list[Place]:
         now = time.monotonic()
         places: list[Place] = []
-        for name in names:
+        for name, _, quota in sources:
             mine = [(key[1], mark) for key, (mark, seen) in self._marks.items() if key[0] == name]
             mine = [
                 (priority, mark) for priority, mark in mine if now - self._marks[name, priority][1] < FORGET_SECONDS
             ]
             mine.sort(key=lambda item: -item[0])
-            places += [Place(name, "", priority, mark) for priority, mark in mine]
+            places += [Place(name, "", priority, mark, quota) for priority, mark in mine]
         return places
 
     def _plain(self, name: str, request: Request) -> list[Claimed]:
@@ -203,3 +212,5 @@ class _Source(NamedTuple):
 
     queue_name: str
     walked: bool
+    quota: int
+    """The most jobs from here within the claim."""

@@ -21,6 +21,9 @@ from djqueue.store import db
 Cursor = psycopg.Cursor[db.Row]
 
 
+NO_QUOTA = 1_000_000
+
+
 class Claimed(NamedTuple):
     """A job in a worker's hands. (A named tuple: there may be ten thousand a second.)"""
 
@@ -56,6 +59,8 @@ class Place(NamedTuple):
     lane: str
     priority: int
     mark: float
+    quota: int = NO_QUOTA
+    """The most jobs from here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,13 +100,13 @@ where j.ctid = any(array(select t from kept)) returning {_COLUMNS}"""
 CLAIM = f"""
 with c as materialized (
     select r.t, r.last
-    from unnest(%(queues)s::text[], %(lanes)s::text[], %(priorities)s::smallint[], %(marks)s::float8[])
-        with ordinality p(queue_name, lane, priority, mark, n)
-    cross join lateral (
+    from unnest(%(queues)s::text[], %(lanes)s::text[], %(priorities)s::smallint[], %(marks)s::float8[],
+        %(quotas)s::int[]) with ordinality p(queue_name, lane, priority, mark, quota, n)
+    cross join lateral (select * from (
         select {_PICK} from djqueue_job
         where queue_name = p.queue_name and lane = p.lane and priority = p.priority
             and run_at >= to_timestamp(p.mark) and {_CLAIMABLE}
-        order by run_at, seq limit %(limit)s for no key update skip locked) r
+        order by run_at, seq limit %(limit)s for no key update skip locked) y limit p.quota) r
     limit %(limit)s),
 {_KEPT}
 {_TAKE}
@@ -111,11 +116,11 @@ with c as materialized (
 CLAIM_FULL = f"""
 with c as materialized (
     select r.t, r.last
-    from unnest(%(queues)s::text[], %(lanes)s::text[]) with ordinality p(queue_name, lane, n)
-    cross join lateral (
+    from unnest(%(queues)s::text[], %(lanes)s::text[], %(quotas)s::int[]) with ordinality p(queue_name, lane, quota, n)
+    cross join lateral (select * from (
         select {_PICK} from djqueue_job
         where queue_name = p.queue_name and lane = p.lane and {_CLAIMABLE}
-        order by priority desc, run_at, seq limit %(limit)s for no key update skip locked) r
+        order by priority desc, run_at, seq limit %(limit)s for no key update skip locked) y limit p.quota) r
     limit %(limit)s),
 {_KEPT}
 {_TAKE}
@@ -149,14 +154,21 @@ SUSPECT_QUEUES = "select distinct queue_name from djqueue_job where state = 'rea
 def start_claim(alias: str, request: Request, places: Sequence[Place]) -> Cursor:
     """Start the everyday claim from a list of places, in their order; read it with `claimed`."""
     columns = zip(*places, strict=True)
-    queues, lanes, priorities, marks = (list(column) for column in columns)
-    extra = {"queues": queues, "lanes": lanes, "priorities": priorities, "marks": marks}
+    queues, lanes, priorities, marks, quotas = (list(column) for column in columns)
+    extra = {"queues": queues, "lanes": lanes, "priorities": priorities, "marks": marks, "quotas": quotas}
     return db.execute(alias, CLAIM, params(request) | extra)
 
 
-def start_full_claim(alias: str, request: Request, lanes: Sequence[tuple[str, str]]) -> Cursor:
-    """Start the claim that sees everything claimable in these (queue, lane) pairs, in their order."""
-    extra = {"queues": [queue for queue, _ in lanes], "lanes": [lane for _, lane in lanes]}
+def start_full_claim(
+    alias: str, request: Request, lanes: Sequence[tuple[str, str]], quotas: Sequence[int] | None = None
+) -> Cursor:
+    """Start the claim that sees everything claimable in these (queue, lane) pairs, in their order; `quotas` are the
+    most jobs from each."""
+    extra = {
+        "queues": [queue for queue, _ in lanes],
+        "lanes": [lane for _, lane in lanes],
+        "quotas": [NO_QUOTA] * len(lanes) if quotas is None else list(quotas),
+    }
     return db.execute(alias, CLAIM_FULL, params(request) | extra)
 
 

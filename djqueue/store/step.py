@@ -159,7 +159,8 @@ def claim_suspect(alias: str, request: Request, walk: Walk) -> list[Claimed]:
 def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[Claimed]:
     """Claim from the first open lanes of these queues, in the current transaction where there is one: for tests."""
     found = [(name, lane) for name in queue_names for lane, is_open in lanes(alias, name, 200) if is_open]
-    extra = {"queues": [name for name, _ in found], "lanes": [lane for _, lane in found]}
+    queues, lanes_of, quotas = [n for n, _ in found], [lane for _, lane in found], [request.limit] * len(found)
+    extra = {"queues": queues, "lanes": lanes_of, "quotas": quotas}
     return in_order(Claimed._make(row) for row in db.rows(alias, CLAIM_FULL, params(request) | extra))
 
 

@@ -173,7 +173,7 @@ def some_ids(where: str, table: str = "djqueue_job") -> list[Any]:
 
 
 def claim_params(**extra: Any) -> dict[str, Any]:
-    return claim.params(request(10)) | extra
+    return claim.params(request(10)) | {"quotas": [10] * len(extra.get("queues", []))} | extra
 
 
 def ack_params() -> dict[str, Any]:
@@ -305,7 +305,7 @@ def test_no_statement_looks_so_dear_that_the_server_compiles_it(name: str) -> No
 
 @pytest.mark.parametrize("statement", [claim.CLAIM, claim.CLAIM_FULL, step.CLAIM_STEP, claim.CLAIM_SUSPECT])
 def test_a_claim_updates_by_the_places_of_the_rows_it_locked(statement: str) -> None:
-    params = stepping("q") | {"queues": ["q"], "lanes": [""], "priorities": [2], "marks": [0.0]}
+    params = stepping("q") | {"queues": ["q"], "lanes": [""], "priorities": [2], "marks": [0.0], "quotas": [10]}
 
     plan = explained_generic(statement, params)
 
