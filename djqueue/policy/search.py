@@ -68,7 +68,7 @@ class Search:
     """A JSON path expression over the arguments."""
     older_seconds: float | None = None
     words: tuple[str, ...] = ()
-    """Each is part of the task's name, or the whole dedupe key."""
+    """Each is part of the task's name; one alone may be the whole dedupe key as well."""
 
     @property
     def reads_payload(self) -> bool:

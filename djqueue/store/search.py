@@ -83,8 +83,7 @@ _FITS = """(%(id)s::uuid is null or id = %(id)s::uuid)
     and (%(key)s::text is null or dedupe_key like %(key)s::text)
     and (%(older)s::float8 is null or created_at < statement_timestamp() - make_interval(secs => %(older)s::float8))
     and (%(until)s::timestamptz is null or created_at <= %(until)s::timestamptz)
-    and (%(words)s::text[] is null or not exists (select from unnest(%(words)s::text[]) w(w)
-        where strpos(lower(task_name), lower(w)) = 0 and dedupe_key is distinct from w))
+    and (%(words)s::text[] is null or lower(task_name) like all(%(words)s::text[]) or dedupe_key = %(word)s::text)
     and (%(subject)s::text is null or options->>'subject' = %(subject)s::text)
     and (%(parent)s::text is null or options->>'parent' = %(parent)s::text)
     and (%(tag)s::text is null or options->'tags' ? %(tag)s::text)
@@ -346,7 +345,8 @@ def _params(search: Search, before: UUID, until: datetime | None) -> dict[str, A
         "key": search.key,
         "older": search.older_seconds,
         "until": until,
-        "words": list(search.words) or None,
+        "words": [f"%{_literal(word.lower())}%" for word in search.words] or None,
+        "word": search.words[0] if len(search.words) == 1 else None,
         "subject": search.subject,
         "parent": None if search.parent is None else str(search.parent),
         "tag": search.tag,
@@ -359,6 +359,11 @@ def _params(search: Search, before: UUID, until: datetime | None) -> dict[str, A
         "before": before,
         "window": JSON_WINDOW if search.reads_json else WINDOW,
     }
+
+
+def _literal(text: str) -> str:
+    """A text as a pattern that means itself."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 _STATES = {
