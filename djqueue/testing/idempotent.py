@@ -10,16 +10,14 @@ stale attempt has done. Any other has to see by itself that its effect is there 
 """
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
-from django.db import connections, models, transaction
+from django.db import connections, models
 
 from djqueue.api import registry
 from djqueue.backend import DjqueueBackend
-from djqueue.conf import Options
 from djqueue.policy.errors import FailureText
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.executor import Executor
@@ -27,20 +25,17 @@ from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Committed, Failed, Outcome, Succeeded
 from djqueue.runtime.settling import Settling
 from djqueue.store import claim, finish, lease, recover, step
+from djqueue.testing.badday import Abreast, Crashing, undone
 from djqueue.testing.contents import Contents, Snapshot, difference
 from djqueue.testing.standins import NoPage, Untouched
 
 MOST = 1_000
 """Other ready jobs of the queue that may stand before the one in question."""
 
-ABREAST_SECONDS = 1.0
-"""How long one of two attempts side by side waits before its first write for the other to come as far."""
-
 REMEDIES = (
     "Let the handler see that its effect is there already (a unique constraint, get_or_create, a check under a lock), "
     "or write to the job's database only and declare it with @task(atomic=True)."
 )
-_WRITES = ("INSERT", "UPDATE", "DELETE", "MERGE ")
 
 
 def assert_idempotent(
@@ -62,10 +57,10 @@ def assert_idempotent(
     trial = _Trial(task, args, kwargs, tables, ignore_columns)
     if connections[trial.alias].in_atomic_block:
         for scenario in (trial.crash, trial.twice, trial.late):
-            with _undone(trial.alias):
+            with undone(trial.alias):
                 scenario()
         return
-    with _undone(trial.alias):
+    with undone(trial.alias):
         once = trial.once()
     trial.at_once(once)
     for scenario in (trial.crash, trial.twice, trial.late):
@@ -112,7 +107,7 @@ class _Trial:
         self._enqueue()
         before = self._look()
         held = self._claim()
-        _Crashing(self.alias, self._options).run(held)
+        Crashing(self.alias, self._options).run(held)
         after_crash = self._look()
         self._lose(held)
         self._run_well(self._claim(), "it must succeed when it runs again after a crash between its effect and the ack")
@@ -146,7 +141,7 @@ class _Trial:
         stale = self._claim()
         self._lose(stale)
         both = [stale, self._claim()]
-        abreast = _Abreast()
+        abreast = Abreast()
         threads = [threading.Thread(target=self._beside, args=(held, abreast)) for held in both]
         for thread in threads:
             thread.start()
@@ -204,7 +199,7 @@ class _Trial:
             said = outcome.failure.traceback if isinstance(outcome, Failed) else repr(outcome)
             raise AssertionError(f"{self._name}: {wish}, but it ended so:\n{said}{_advice(said)}")
 
-    def _beside(self, held: Held, abreast: "_Abreast") -> None:
+    def _beside(self, held: Held, abreast: "Abreast") -> None:
         try:
             with connections[self.alias].execute_wrapper(abreast):
                 self._run(held)
@@ -238,55 +233,6 @@ class _Trial:
     @property
     def _name(self) -> str:
         return str(self._task.module_path)
-
-
-class _Crash(BaseException):
-    """Where the process would be gone."""
-
-
-class _Crashing(Executor):
-    """Ends after the handler's effect and before the ack."""
-
-    def __init__(self, alias: str, options: Options) -> None:
-        super().__init__(alias, options, AsyncLoop(), lambda: False, guard=Untouched())
-
-    def _result_of(self, held: Held, call: Callable[[], Any]) -> str:
-        super()._result_of(held, call)
-        raise _Crash
-
-
-class _Abreast:
-    """Lets two attempts read before either of them writes, if they can: what check-then-act gets wrong shows then."""
-
-    def __init__(self) -> None:
-        self._barrier = threading.Barrier(2)
-        self._passed = threading.local()
-
-    def __call__(self, execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any:
-        if not getattr(self._passed, "yes", False) and sql.lstrip()[:6].upper() in _WRITES:
-            self._passed.yes = True
-            self._wait()
-        return execute(sql, params, many, context)
-
-    def leave(self) -> None:
-        """One of the two has ended: the other one waits for nobody."""
-        self._barrier.abort()
-
-    def _wait(self) -> None:
-        try:
-            self._barrier.wait(ABREAST_SECONDS)
-        except threading.BrokenBarrierError:
-            pass  # the other one waits for a lock that this one holds, or has ended
-
-
-@contextmanager
-def _undone(alias: str) -> Iterator[None]:
-    """A transaction of which nothing stays; `durable` blocks of handlers take it for a TestCase's."""
-    block = transaction.atomic(using=alias)
-    block._from_testcase = True  # type: ignore[attr-defined]
-    with block:
-        yield
-        transaction.set_rollback(True, using=alias)
 
 
 def _advice(said: str) -> str:

@@ -14,7 +14,7 @@ from djqueue.store import operate
 from testproject.shop.models import Counter as Total
 from testproject.trials import isolated, tasks
 from tests.helpers import eventually
-from tests.processes import Supervisor, is_alive
+from tests.processes import Supervisor, children_of, is_alive
 from tests.runtime.trial import Trial, dead, history, live, rows
 
 pytestmark = pytest.mark.slow
@@ -79,6 +79,30 @@ def test_each_job_has_a_process_of_its_own_and_memory_goes_with_it(trial: Trial)
     assert worker not in pids
     assert not any(is_alive(pid) for pid in pids)
     assert all(resident_megabytes(pid) < 100 for pid in running.tree())
+
+
+def test_worker_and_zygote_keep_nothing_open_of_jobs_that_have_ended(trial: Trial) -> None:
+    """Ends of pipes, zombies: what one job leaves, ten thousand would not survive."""
+    running = supervisor(trial, "--threads", "2")
+    counts = []
+    for turn in range(2):
+        for number in range(20):
+            (isolated.hog if number % 2 else isolated.segfault).using(max_attempts=1).enqueue(
+                f"job {turn} {number}", *([1] if number % 2 else [])
+            )
+        trial.wait_until_done()
+        ((worker,),) = rows("select pid from djqueue_worker")
+        (zygote,) = children_of(worker)
+        counts.append((open_files(worker), open_files(zygote)))
+
+    assert counts[0] == counts[1]
+    assert len(dead()) == 20
+    assert running.is_running()
+
+
+def open_files(pid: int) -> int:
+    """How many files and sockets a process has open."""
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 def resident_megabytes(pid: int) -> int:
