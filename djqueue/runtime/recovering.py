@@ -22,6 +22,9 @@ TICK_FOR_SECONDS = 0.25
 
 SOON_SECONDS = 0.05
 
+CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+"""It goes on while the machine sleeps, where the system has such a clock."""
+
 
 class Reap:
     """End leases that have run out, and starts that are older than their time limit and the grace."""
@@ -29,6 +32,9 @@ class Reap:
     name = "reap"
     after_outage_seconds = 5.0
     """After a lost connection all heartbeats come first: no lease ends because the database was away."""
+
+    FROZEN_SECONDS = 3.0
+    """A tick so late was not late by itself: this process, or the whole machine, stood still, and so did heartbeats."""
 
     LEAST_GRACE_SECONDS = 5.0
     """The parent needs a moment to end a process whose job has passed its limit; the row is not given away before."""
@@ -38,9 +44,17 @@ class Reap:
         self._alias = plan.alias
         self._on_suspects = on_suspects
         self._failing = Failing(plan)
+        self._expected_at = float("inf")
 
     def tick(self) -> float:
-        """Reap batches until one is short."""
+        """Reap batches until one is short; after a standstill let all heartbeats come first, as after an outage."""
+        was_frozen = time.clock_gettime(CLOCK) - self._expected_at > self.FROZEN_SECONDS
+        delay = self.after_outage_seconds if was_frozen else self._reap_some()
+        # Only one tick in a row is left out, so that a machine that is always late reaps too.
+        self._expected_at = float("inf") if was_frozen else time.clock_gettime(CLOCK) + delay
+        return delay
+
+    def _reap_some(self) -> float:
         grace = max(self._plan.options.grace_seconds, self.LEAST_GRACE_SECONDS)
         until = time.monotonic() + TICK_FOR_SECONDS
         while recover.overdue(self._alias, grace):  # a look without a transaction: mostly there is nothing

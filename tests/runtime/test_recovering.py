@@ -217,6 +217,21 @@ def test_the_reaper_leaves_the_parent_a_moment_to_end_a_job_past_its_limit(page:
     assert db.rows(ALIAS, "select reason from djqueue_dead_letter") == [("timeout",)]
 
 
+def test_after_a_standstill_heartbeats_come_before_the_reaper(page: Page) -> None:
+    """A frozen tree, a suspended machine: leases have run out because nobody was awake, in one tick only."""
+    [job] = held(page, 1)
+    duty = Reap(plan(), lambda: None)
+    duty.tick()
+    bend("lease_until = clock_timestamp() - interval '1 s'", job.id)
+    duty._expected_at -= 60
+
+    assert duty.tick() == Reap.after_outage_seconds
+    assert account(job)[0] == "leased"
+
+    duty.tick()
+    assert account(job)[0] != "leased"
+
+
 def test_after_an_outage_heartbeats_come_before_the_reaper(page: Page) -> None:
     """R19: a database that was away for longer than a lease costs no second run."""
     [job] = held(page)
