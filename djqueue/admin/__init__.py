@@ -11,6 +11,7 @@ from djqueue.admin.ended import DeadLetterAdmin, HistoryAdmin
 from djqueue.admin.fleet import WorkerAdmin
 from djqueue.admin.groups import ErrorGroupAdmin
 from djqueue.admin.jobs import JobAdmin
+from djqueue.admin.limits import LimiterAdmin, TenantAdmin
 from djqueue.admin.queues import QueueAdmin
 from djqueue.admin.replays import ReplayAdmin
 
@@ -23,7 +24,9 @@ __all__ = [
     "ErrorGroupAdmin",
     "HistoryAdmin",
     "JobAdmin",
+    "LimiterAdmin",
     "QueueAdmin",
     "ReplayAdmin",
+    "TenantAdmin",
     "WorkerAdmin",
 ]

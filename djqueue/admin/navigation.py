@@ -13,13 +13,13 @@ ORDER: tuple[tuple[str, str, str], ...] = (
     ("Job", "Jobs", "j"),
     ("Queue", "Queues", "q"),
     ("ErrorGroup", "Causes", "e"),
-    ("DeadLetter", "Dead letters", "d"),
+    ("DeadLetter", "Dead", "d"),
     ("Replay", "Replays", "p"),
     ("BulkAct", "Acts", "a"),
     ("CronEntry", "Cron", "c"),
     ("Worker", "Workers", "w"),
     ("Circuit", "Circuits", "i"),
-    ("Limit", "Limits", "l"),
+    ("Limiter", "Limits", "l"),
     ("Tenant", "Tenants", "t"),
 )
 """Model, name, and the key after `g`. Models that this project does not show are left out."""

@@ -22,9 +22,19 @@ from djqueue.admin.moments import MomentField, MomentWidget
 from djqueue.admin.pauseform import PauseForm
 from djqueue.models import Queue
 from djqueue.policy import health, words
+from djqueue.rates import Rate
 from djqueue.store import figures, forecast, operate
 
 PAUSE_FIELDS = ("paused_until", "paused_reason")
+SETTINGS = (
+    "weight",
+    "target_seconds",
+    "max_running",
+    "rate_limit",
+    "tenant_max_running",
+    "ageing_seconds",
+    "history_days",
+)
 MOST_DAYS = 3_650
 MOST_NAME = 100
 
@@ -34,10 +44,13 @@ class QueueForm(forms.ModelForm):  # type: ignore[type-arg]
 
     class Meta:
         model = Queue
-        fields = ("name", "weight", "target_seconds", "paused_until", "paused_reason", "history_days")
-        widgets = {"name": AdminTextInputWidget(), "paused_reason": AdminTextInputWidget()}
+        fields = ("name", *SETTINGS, *PAUSE_FIELDS)
+        widgets = {name: AdminTextInputWidget() for name in ("name", "paused_reason", "rate_limit")}
         help_texts = {
             "paused_until": "No job of this queue is claimed before. Empty: not paused.",
+            "max_running": "Jobs at once at the most, in all workers together. Empty: as the settings say.",
+            "rate_limit": "Starts, for example 100/m or 5/s. Empty: as the settings say.",
+            "tenant_max_running": "Jobs of one tenant at once at the most. Empty: as the settings say.",
             "history_days": "How long finished jobs are kept; 0 is about a minute. Empty: as the settings say.",
         }
 
@@ -49,6 +62,16 @@ class QueueForm(forms.ModelForm):  # type: ignore[type-arg]
         if Queue.objects.using(source.alias()).filter(pk=name).exists():
             raise forms.ValidationError("This queue has settings already: change those.")
         return name
+
+    def clean_rate_limit(self) -> str:
+        """Refuse what is no rate."""
+        text: str = self.cleaned_data["rate_limit"].strip()
+        if text:
+            try:
+                Rate.parse(text)
+            except ValueError as fault:
+                raise forms.ValidationError(str(fault)) from None
+        return text
 
     def clean_history_days(self) -> int | None:
         """Keep to the limits of the setting."""
@@ -72,7 +95,9 @@ class QueueAdmin(PlainAdmin):
     actions = ("pause", "resume")
     change_form_template = "djqueue/admin/queue.html"
     fieldsets = (
-        (None, {"fields": ("name", "weight", "target_seconds", "history_days")}),
+        (None, {"fields": ("name", ("weight", "target_seconds"))}),
+        ("Limits", {"fields": (("max_running", "rate_limit", "tenant_max_running"),)}),
+        ("Times", {"fields": (("ageing_seconds", "history_days"),)}),
         ("Pause", {"fields": (*PAUSE_FIELDS, "paused_by")}),
         ("Figures", {"fields": ("counted", ("ready", "scheduled", "parked", "leased"), "oldest_ready")}),
     )
@@ -183,20 +208,18 @@ class QueueAdmin(PlainAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """Show the moment of a pause as text to those who may not change it: Django's own display can't show all."""
-        settings, pause, figures = self.fieldsets
+        settings, limits, times, pause, figures = self.fieldsets
         if obj is None:
-            return [settings]
+            return [settings, limits, times]
         if not self._may_pause(request, obj):
             pause = ("Pause", {"fields": ("paused_until_shown", "paused_reason", "paused_by")})
-        return [settings, pause, figures]
+        return [settings, limits, times, pause, figures]
 
     def get_readonly_fields(self, request: HttpRequest, obj: Model | None = None) -> Any:
         """What the queue and the leader write, and what the user may not change."""
         if obj is None:
             return []
-        writable: set[str] = (
-            {"weight", "target_seconds", "history_days"} if self.has_change_permission(request, obj) else set()
-        )
+        writable: set[str] = set(SETTINGS) if self.has_change_permission(request, obj) else set()
         if self._may_pause(request, obj):
             writable.update(PAUSE_FIELDS)
         return [name for name in flatten_fieldsets(self.get_fieldsets(request, obj)) if name not in writable]

@@ -191,6 +191,16 @@ from (select reason from r where reason is not null limit %(most)s) r cross join
 """
 
 
+# All live leases, of which there are no more than slots and a few that are about to start: by queue and tenant (the
+# gate is empty then), and by each gate of their lanes.
+LEASES = """
+select j.queue_name, '', j.tenant_id, count(*)::int from djqueue_job j where j.state = 'leased' group by 1, 3
+union all
+select j.queue_name, g.gate, '', count(*)::int from djqueue_job j
+cross join lateral unnest(string_to_array(j.lane, ':')) g(gate) where j.state = 'leased' and j.lane <> '' group by 1, 2
+"""
+
+
 def queues(alias: str) -> list[QueueRow]:
     """Return the rows of at most 500 queues, by name."""
     return [
@@ -265,6 +275,14 @@ def runs(alias: str, step_seconds: int, steps: int) -> list[TaskRuns]:
 def orphans(alias: str, most: int = MOST_NAMED) -> list[tuple[str, int, Sequence[str], float]]:
     """Return tasks that no worker knows: name, jobs (counted up to 10,000), queues, age of the oldest in seconds."""
     return [tuple(row) for row in db.rows(alias, ORPHANS, {"most": most})]
+
+
+def leases(alias: str) -> list[tuple[str, str, str, int]]:
+    """Return how many jobs are leased: queue, gate, tenant, count.
+
+    Rows without a gate count each lease once; those with a gate have no tenant.
+    """
+    return [(queue, gate, tenant, count) for queue, gate, tenant, count in db.rows(alias, LEASES)]
 
 
 def _json(value: Any) -> list[Any]:

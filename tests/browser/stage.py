@@ -6,8 +6,10 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from djqueue.models import Circuit, CodeVersion, CronFire, Leader, Queue, Stat, Worker
+from djqueue.models import Circuit, CodeVersion, CronFire, Leader, Limiter, Queue, Stat, Tenant, Worker
+from djqueue.policy.gates import Gate, gate, queue_gate
 from djqueue.policy.histogram import BUCKETS, bucket
+from djqueue.store.limits import of_key, of_rate
 from tests.admin import rows
 
 WORK = (
@@ -23,6 +25,7 @@ PARTNER_IS_AWAY = range(9, 22)
 """Minutes ago."""
 
 CAUSE = "ab" * 16
+TENANTS = ("acme", "acme", "acme", "globex", "initech", "initech")
 
 
 def set_up() -> None:
@@ -34,6 +37,7 @@ def set_up() -> None:
     _jobs(now)
     _letters(now)
     _circuits(now)
+    _limits(now)
     _cron(now, dice)
 
 
@@ -125,7 +129,10 @@ def _jobs(now: datetime) -> None:
             errors=[_failure(now - timedelta(minutes=11 - 4 * attempt), attempt + 1) for attempt in range(attempts)],
         )
     for number in range(6):
-        rows.make_running_job(leased_by=workers[number % 3], started_at=now - timedelta(seconds=3**number))
+        lane = f"{of_key('partner')}:{gate(Gate.TENANT, TENANTS[number])}" if number < 4 else ""
+        began = now - timedelta(seconds=3**number)
+        tenant = TENANTS[number]
+        rows.make_running_job(leased_by=workers[number % 3], started_at=began, tenant_id=tenant, lane=lane)
     for _ in range(12):
         created = now - timedelta(hours=2)
         rows.make_job(state="parked", parked_for="task:old.gone", task_name="old.gone", created_at=created)
@@ -180,6 +187,17 @@ def _circuits(now: datetime) -> None:
             calls=1_200,
             failures=90 * opened,
         )
+
+
+def _limits(now: datetime) -> None:
+    Limiter.objects.create(name=of_key("partner"), label="key partner", declared_running=4, task_name="shop.tasks.call")
+    Limiter.objects.create(name=of_rate("maps"), label="key maps", declared_rate=100 / 60, declared_burst=20)
+    Limiter.objects.create(name=queue_gate("emails"), label="queue emails", declared_running=8, max_running=12)
+    for number, tenant in enumerate(sorted(set(TENANTS))):
+        Tenant.objects.create(
+            queue_name="emails", tenant_id=tenant, gate=gate(Gate.TENANT, tenant), weight=1 + number, used_at=now,
+            mean_seconds=0.08 * (1 + number), max_running=3 if tenant == "acme" else None,
+        )  # fmt: skip
 
 
 def _cron(now: datetime, dice: random.Random) -> None:

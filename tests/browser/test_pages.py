@@ -45,6 +45,8 @@ def pages() -> dict[str, tuple[str, tuple[object, ...], str]]:
         "worker": of(Worker, "worker_change"),
         "orphans": ("djqueue_orphans", (), ""),
         "circuits": ("djqueue_circuit_changelist", (), ""),
+        "limits": ("djqueue_limiter_changelist", (), ""),
+        "tenants": ("djqueue_tenant_changelist", (), ""),
         "acts": ("djqueue_bulkact_changelist", (), ""),
     }
 
