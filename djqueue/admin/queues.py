@@ -15,7 +15,7 @@ from django.urls import path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from djqueue.admin import charts, look, overview, pauseform, purging, show, source
+from djqueue.admin import budgets, charts, look, overview, pauseform, purging, show, source
 from djqueue.admin.actions import log
 from djqueue.admin.base import PlainAdmin
 from djqueue.admin.moments import MomentField, MomentWidget
@@ -99,11 +99,15 @@ class QueueAdmin(PlainAdmin):
         ("Limits", {"fields": (("max_running", "rate_limit", "tenant_max_running"),)}),
         ("Times", {"fields": (("ageing_seconds", "history_days"),)}),
         ("Pause", {"fields": (*PAUSE_FIELDS, "paused_by")}),
-        ("Figures", {"fields": ("counted", ("ready", "scheduled", "parked", "leased"), "oldest_ready")}),
+        (
+            "Figures",
+            {"fields": ("counted", ("ready", "scheduled", "parked", "leased"), "oldest_ready", "retry_budget")},
+        ),
     )
 
     oldest_ready = show.moment_column("oldest_ready_at", "oldest ready")
     counted = show.moment_column("summary_at", "counted at")
+    retry_budget = budgets.column
 
     @admin.display(description="state")
     def condition(self, queue: Any) -> SafeString:
