@@ -137,17 +137,20 @@ with recursive q(queue_name) as (
 select queue_name from q where queue_name is not null
 """
 
-# Suspects were started when a worker was lost: they run alone, one at a time, in a worker of their own.
+# Suspects were started when a worker was lost: they run alone, one at a time, in a worker of their own. They are few,
+# so each is looked at by itself: whether a gate of its lane is closed.
+_NOT_GATED = """not exists (select from djqueue_lane g where g.queue_name in (j.queue_name, '')
+    and g.lane = any(string_to_array(j.lane, ':')) and g.closed_until > clock_timestamp())"""
 CLAIM_SUSPECT = f"""
 with c as materialized (
-    select {_PICK} from djqueue_job
+    select {_PICK} from djqueue_job j
     where queue_name = any(%(queues)s::text[]) and state = 'ready' and suspect
-        and task_name <> all(%(strangers)s::text[])
-    order by run_at limit 1 for no key update skip locked),
+        and task_name <> all(%(strangers)s::text[]) and {_NOT_GATED}
+    order by run_at limit 1 for no key update of j skip locked),
 kept as (select t from c)
 {_TAKE}
 """
-SUSPECTS_WAIT = "select exists (select from djqueue_job where state = 'ready' and suspect)"
+SUSPECTS_WAIT = f"select exists (select from djqueue_job j where state = 'ready' and suspect and {_NOT_GATED})"
 SUSPECT_QUEUES = "select distinct queue_name from djqueue_job where state = 'ready' and suspect"
 
 

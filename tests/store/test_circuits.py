@@ -8,7 +8,7 @@ import pytest
 from djqueue.circuitconf import CircuitOptions
 from djqueue.policy.circuit import CircuitState, Report
 from djqueue.policy.gates import Gate, gate
-from djqueue.store import circuits, db, lease
+from djqueue.store import circuits, claim, db, lease
 from djqueue.store import step as walks
 from djqueue.store.circuits import View
 from djqueue.store.claim import Claimed
@@ -107,6 +107,19 @@ def test_jobs_of_an_open_circuit_are_not_claimed_nor_charged(store: str) -> None
 
     assert [job.id for job in step()] == [other]
     assert row(held_back, "state, attempts") == row(deeper, "state, attempts") == ("ready", 0)
+
+
+def test_nor_are_suspects_of_an_open_circuit(store: str) -> None:
+    meet()
+    add(lane=GATE)
+    bend("suspect = true")
+    assert claim.suspects_wait(ALIAS)
+    fail_three()
+
+    assert claim.claim_suspect(ALIAS, request(), ["q"]) == []
+    assert not claim.suspects_wait(ALIAS), "no worker is started for them"
+    circuits.reset(ALIAS, NAME, SETTINGS)
+    assert len(claim.claim_suspect(ALIAS, request(), ["q"])) == 1
 
 
 def test_its_gate_is_closed_in_every_queue(store: str) -> None:
