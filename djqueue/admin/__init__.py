@@ -4,7 +4,7 @@ Django's admin discovers this package by its name. Lists never count a whole tab
 action goes through the store, which guards it by the state that the row has at that moment.
 """
 
-from djqueue.admin.bulk import BulkActAdmin
+from djqueue.admin.bulkacts import BulkActAdmin
 from djqueue.admin.circuits import CircuitAdmin
 from djqueue.admin.cron import CronEntryAdmin, CronFireAdmin
 from djqueue.admin.ended import DeadLetterAdmin, HistoryAdmin

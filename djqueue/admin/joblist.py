@@ -20,7 +20,8 @@ from djqueue.admin.base import as_uuid
 from djqueue.models import DeadLetter, History, Job
 from djqueue.policy.search import HISTORY_TABS, LIVE_TABS, Search, SearchInvalid, Tab, parse, token
 from djqueue.store import search as store
-from djqueue.store.search import Count, Hit, Page, Place
+from djqueue.store.search import Hit, Page, Place
+from djqueue.store.searchcount import Count
 
 PER_PAGE = 50
 MODELS = {Place.LIVE: Job, Place.HISTORY: History, Place.DEAD: DeadLetter}

@@ -19,7 +19,7 @@ from djqueue.admin.payload import errors_field, payload_field
 from djqueue.models import Job
 from djqueue.policy.search import Tab
 from djqueue.states import State
-from djqueue.store import operate, search
+from djqueue.store import operate, search, searchcount
 from djqueue.store.operate import CancelAnswer
 
 RETRIED = Answer("will start as soon as a worker is free", changed=True)
@@ -107,13 +107,13 @@ class JobAdmin(JobPage):
         alias = source.alias()
         found = search.Page(hits=[])
         counted = None
-        counts: dict[Tab, search.Count] = {}
+        counts: dict[Tab, searchcount.Count] = {}
         if not wanted.error:
             found = search.page(alias, wanted.search, allowed, before=wanted.before, limit=joblist.PER_PAGE)
             if wanted.search.is_all:
-                counts = search.tabs(alias)
+                counts = searchcount.tabs(alias)
             else:
-                counted = search.count(alias, wanted.search, allowed)
+                counted = searchcount.count(alias, wanted.search, allowed)
         return {
             **self.admin_site.each_context(request),
             "opts": self.opts,

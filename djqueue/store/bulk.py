@@ -17,10 +17,11 @@ from enum import StrEnum
 from uuid import UUID
 
 from djqueue.policy.search import Search
-from djqueue.store import change, db, faults, letters, operate, search
+from djqueue.store import change, db, faults, letters, operate, search, searchcount
 from djqueue.store.change import ChangeAnswer
 from djqueue.store.operate import CancelAnswer
-from djqueue.store.search import TOP, Count, Place
+from djqueue.store.search import TOP, Place
+from djqueue.store.searchcount import Count
 
 BATCH = 1_000
 MOST_IDS = 10_000
@@ -151,7 +152,7 @@ def count(alias: str, wanted: Wanted, until: datetime | None = None) -> Count:
     if wanted.ids:
         return Count(number=len(set(wanted.ids)))
     places = frozenset({PLACES[wanted.act]})
-    return search.count(alias, wanted.search, places, until=until, most=MOST_COUNTED, window=MOST_COUNTED)
+    return searchcount.count(alias, wanted.search, places, until=until, most=MOST_COUNTED, window=MOST_COUNTED)
 
 
 def step_all(alias: str) -> list[Progress]:

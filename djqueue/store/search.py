@@ -1,4 +1,4 @@
-"""Finding jobs for people: a page of those that fit, newest first by id, wherever they stand; and how many there are.
+"""Finding jobs for people: a page of those that fit, newest first by id, wherever they stand.
 
 Invariant: no search reads more than a window of each table, whatever is asked and however many rows there are. What an
 index leads to is read directly; everything else is looked for among the newest rows below the cursor, and the answer
@@ -20,7 +20,6 @@ WINDOW = 100_000
 JSON_WINDOW = 20_000
 """Rows of a table that one page looks at; the second where it must look into JSON, which may be large."""
 
-MOST_COUNTED = 10_000
 CLOCKS_APART_SECONDS = 3_600
 TOP = UUID(int=2**128 - 1)
 """Above every id that there is."""
@@ -66,15 +65,6 @@ class Page:
     looked_to: UUID | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Count:
-    """How many fit: exact up to a limit, else at least so many; `about` is then what the planner reckons."""
-
-    number: int
-    is_exact: bool = True
-    about: int | None = None
-
-
 # With literals, or values bound to an unnamed statement, the planner drops every condition whose value is null.
 _FITS = """(%(id)s::uuid is null or id = %(id)s::uuid)
     and (%(queue)s::text is null or queue_name = %(queue)s::text)
@@ -89,11 +79,11 @@ _FITS = """(%(id)s::uuid is null or id = %(id)s::uuid)
     and (%(tag)s::text is null or options->'tags' ? %(tag)s::text)
     and (%(args)s::text is null or args @? (%(args)s::text)::jsonpath)"""
 _ERROR = "(%(error)s::text is null or strpos(lower(errors::text), lower(%(error)s::text)) > 0)"
-_LIVE_FITS = f"""{_FITS} and {_ERROR}
+LIVE_FITS = f"""{_FITS} and {_ERROR}
     and (%(state)s::text is null or state = %(state)s::text)
     and (%(retrying)s::bool is null or (attempts > 0) = %(retrying)s::bool)"""
-_ENDED_FITS = f"{_FITS} and {_ERROR} and (%(outcome)s::text is null or outcome = %(outcome)s::text)"
-_DEAD_FITS = f"""{_FITS} and (%(cause)s::text is null or fingerprint = %(cause)s::text)
+ENDED_FITS = f"{_FITS} and {_ERROR} and (%(outcome)s::text is null or outcome = %(outcome)s::text)"
+DEAD_FITS = f"""{_FITS} and (%(cause)s::text is null or fingerprint = %(cause)s::text)
     and (%(error)s::text is null or strpos(lower(reason), lower(%(error)s::text)) > 0 or {_ERROR})"""
 
 _LIVE_COLUMNS = """id,
@@ -108,26 +98,26 @@ _DEAD_COLUMNS = """id, 'dead', task_name, queue_name, tenant_id, priority, attem
 
 # The limit inside is a fence: whatever the statistics say, the rows are walked by the index of ids, newest first, at
 # most a window of them, and the walk ends with the page.
-_WINDOW = "where id < %(before)s::uuid order by id desc limit %(window)s"
+WALK = "where id < %(before)s::uuid order by id desc limit %(window)s"
 _PAGE = "order by id desc limit %(limit)s"
-LIVE = f"select {_LIVE_COLUMNS} from (select * from djqueue_job {_WINDOW}) j where {_LIVE_FITS} {_PAGE}"
-HISTORY = f"select {_ENDED_COLUMNS} from (select * from djqueue_history {_WINDOW}) j where {_ENDED_FITS} {_PAGE}"
+LIVE = f"select {_LIVE_COLUMNS} from (select * from djqueue_job {WALK}) j where {LIVE_FITS} {_PAGE}"
+HISTORY = f"select {_ENDED_COLUMNS} from (select * from djqueue_history {WALK}) j where {ENDED_FITS} {_PAGE}"
 OVERFLOW = f"""
-select {_ENDED_COLUMNS} from (select * from djqueue_history_overflow {_WINDOW}) j where {_ENDED_FITS} {_PAGE}
+select {_ENDED_COLUMNS} from (select * from djqueue_history_overflow {WALK}) j where {ENDED_FITS} {_PAGE}
 """
-DEAD = f"select {_DEAD_COLUMNS} from (select * from djqueue_dead_letter {_WINDOW}) j where {_DEAD_FITS} {_PAGE}"
+DEAD = f"select {_DEAD_COLUMNS} from (select * from djqueue_dead_letter {WALK}) j where {DEAD_FITS} {_PAGE}"
 
 # An id, a subject or a parent leads to its rows in the order of ids, however many there are.
-_BELOW = "where id < %(before)s::uuid and"
-LIVE_EXACT = f"select {_LIVE_COLUMNS} from djqueue_job {_BELOW} {_LIVE_FITS} {_PAGE}"
-HISTORY_EXACT = f"select {_ENDED_COLUMNS} from djqueue_history {_BELOW} {_ENDED_FITS} {_PAGE}"
-OVERFLOW_EXACT = f"select {_ENDED_COLUMNS} from djqueue_history_overflow {_BELOW} {_ENDED_FITS} {_PAGE}"
-DEAD_EXACT = f"select {_DEAD_COLUMNS} from djqueue_dead_letter {_BELOW} {_DEAD_FITS} {_PAGE}"
+BELOW = "where id < %(before)s::uuid and"
+LIVE_EXACT = f"select {_LIVE_COLUMNS} from djqueue_job {BELOW} {LIVE_FITS} {_PAGE}"
+HISTORY_EXACT = f"select {_ENDED_COLUMNS} from djqueue_history {BELOW} {ENDED_FITS} {_PAGE}"
+OVERFLOW_EXACT = f"select {_ENDED_COLUMNS} from djqueue_history_overflow {BELOW} {ENDED_FITS} {_PAGE}"
+DEAD_EXACT = f"select {_DEAD_COLUMNS} from djqueue_dead_letter {BELOW} {DEAD_FITS} {_PAGE}"
 
 # Never more running jobs than slots: all of them are read, by their own small index.
 LIVE_RUNNING = f"""
 with r as materialized (select * from djqueue_job where state = 'leased')
-select {_LIVE_COLUMNS} from r {_BELOW} {_LIVE_FITS} {_PAGE}
+select {_LIVE_COLUMNS} from r {BELOW} {LIVE_FITS} {_PAGE}
 """
 
 # Where a window ends: asked only for tables in which a page was not filled.
@@ -139,56 +129,6 @@ select case when %(live)s::bool then (select id from djqueue_job {_FLOOR}) end,
     case when %(dead)s::bool then (select id from djqueue_dead_letter {_FLOOR}) end
 """
 
-# How many fit, within the same windows, and no further than somebody wants to know.
-_MOST = "limit %(most)s + 1"
-COUNT = f"""
-select case when %(live)s::bool then (select count(*) from (
-        select from (select * from djqueue_job {_WINDOW}) j where {_LIVE_FITS} {_MOST}) x) else 0 end
-    + case when %(ended)s::bool then (select count(*) from (
-        select from (select * from djqueue_history {_WINDOW}) j where {_ENDED_FITS} {_MOST}) x) else 0 end
-    + case when %(ended)s::bool then (select count(*) from (
-        select from (select * from djqueue_history_overflow {_WINDOW}) j where {_ENDED_FITS} {_MOST}) x) else 0 end
-    + case when %(dead)s::bool then (select count(*) from (
-        select from (select * from djqueue_dead_letter {_WINDOW}) j where {_DEAD_FITS} {_MOST}) x) else 0 end
-"""
-COUNT_EXACT = f"""
-select case when %(live)s::bool then (select count(*) from (
-        select from djqueue_job {_BELOW} {_LIVE_FITS} {_MOST}) x) else 0 end
-    + case when %(ended)s::bool then (select count(*) from (
-        select from djqueue_history {_BELOW} {_ENDED_FITS} {_MOST}) x) else 0 end
-    + case when %(ended)s::bool then (select count(*) from (
-        select from djqueue_history_overflow {_BELOW} {_ENDED_FITS} {_MOST}) x) else 0 end
-    + case when %(dead)s::bool then (select count(*) from (
-        select from djqueue_dead_letter {_BELOW} {_DEAD_FITS} {_MOST}) x) else 0 end
-"""
-
-# The figures on the tabs. Live states by their partial indexes, so far as they are counted; what has no index of its
-# own among the newest rows. The estimates come from the queues' rows and from the last ANALYZE.
-TABS = """
-select (select count(*) from (select from djqueue_job where state = 'ready' and suspect = false limit %(most)s + 1) x)
-        + (select count(*) from (select from djqueue_job where state = 'ready' and suspect limit %(most)s + 1) x),
-    (select count(*) from (select from djqueue_job where state = 'leased' limit %(most)s + 1) x),
-    (select count(*) from (select from (select attempts from djqueue_job where state = 'scheduled'
-        limit %(window)s) s where attempts = 0 limit %(most)s + 1) x),
-    (select count(*) from (select from (select attempts from djqueue_job where state = 'scheduled'
-        limit %(window)s) s where attempts > 0 limit %(most)s + 1) x),
-    (select count(*) from (select from djqueue_job where state = 'parked' and parked_for is null
-            and ordering_key is not null limit %(most)s + 1) x)
-        + (select count(*) from (select from djqueue_job where state = 'parked' and parked_for is not null
-            limit %(most)s + 1) x),
-    (select count(*) from (select from (select outcome from djqueue_history order by id desc limit %(window)s) h
-        where outcome = 'succeeded' limit %(most)s + 1) x),
-    (select count(*) from (select from (select outcome from djqueue_history order by id desc limit %(window)s) h
-        where outcome = 'cancelled' limit %(most)s + 1) x),
-    (select count(*) from (select from djqueue_dead_letter limit %(most)s + 1) x),
-    (select coalesce(sum(ready), 0)::bigint from djqueue_queue),
-    (select coalesce(sum(scheduled), 0)::bigint from djqueue_queue),
-    (select coalesce(sum(parked), 0)::bigint from djqueue_queue),
-    (select coalesce(sum(greatest(c.reltuples, 0)), 0)::bigint from pg_class c
-        where c.oid = to_regclass('djqueue_history') and c.relkind = 'r' or c.oid in (
-            select i.inhrelid from pg_inherits i where i.inhparent = to_regclass('djqueue_history'))),
-    (select greatest(c.reltuples, 0)::bigint from pg_class c where c.oid = to_regclass('djqueue_dead_letter'))
-"""
 NOW = "select clock_timestamp()"
 
 LIVE_BY_IDS = f"select {_LIVE_COLUMNS} from djqueue_job where id = any(%(ids)s::uuid[])"
@@ -218,7 +158,7 @@ def page(
     limit: int = 50,
 ) -> Page:
     """Return up to `limit` jobs that fit and whose ids are below `before`, those enqueued until a moment only."""
-    params = _params(search, _start(alias, search, before), until) | {"limit": limit + 1}
+    params = params_of(search, start_of(alias, search, before), until) | {"limit": limit + 1}
     found: dict[str, list[Hit]] = {}
     for name, statement in _statements(search, places_of(search, places)):
         found[name] = [Hit(*row) for row in db.rows(alias, statement, params)]
@@ -240,38 +180,6 @@ def by_ids(alias: str, ids: Sequence[UUID], places: frozenset[Place] = EVERYWHER
     return sorted((Hit(*row) for rows in found for row in rows), reverse=True)
 
 
-def count(
-    alias: str,
-    search: Search,
-    places: frozenset[Place] = EVERYWHERE,
-    *,
-    until: datetime | None = None,
-    most: int | None = None,
-    window: int | None = None,
-) -> Count:
-    """Return how many fit, exactly up to `most` (10,000), within the window of a page or a larger one."""
-    most = MOST_COUNTED if most is None else most
-    wanted = places_of(search, places)
-    params = _params(search, _start(alias, search, TOP), until) | {"most": most, **_flags(wanted)}
-    params["window"] = window or params["window"]
-    number = int(db.rows(alias, COUNT_EXACT if _is_direct(search) else COUNT, params)[0][0])
-    return Count(number=number) if number <= most else Count(number=most, is_exact=False)
-
-
-def tabs(alias: str, *, most: int | None = None) -> dict[Tab, Count]:
-    """Return how many jobs there are in each state: exactly up to `most` (10,000), then about how many."""
-    most = MOST_COUNTED if most is None else most
-    row = db.rows(alias, TABS, {"most": most, "window": WINDOW})[0]
-    numbers, (ready, scheduled, parked, ended, dead) = row[:8], row[8:]
-    about = {Tab.READY: ready, Tab.SCHEDULED: scheduled, Tab.PARKED: parked, Tab.SUCCEEDED: ended, Tab.DEAD: dead}
-    return {
-        tab: Count(number=number)
-        if number <= most
-        else Count(number=most, is_exact=False, about=max(most, about.get(tab, most)))
-        for tab, number in zip(Tab, numbers, strict=True)
-    }
-
-
 def now(alias: str) -> datetime:
     """Return the database's clock."""
     moment: datetime = db.rows(alias, NOW)[0][0]
@@ -290,7 +198,7 @@ def from_json(kept: dict[str, Any]) -> Search:
     return Search(**{name: readers.get(name, lambda value: value)(value) for name, value in kept.items()})
 
 
-def _start(alias: str, search: Search, before: UUID) -> UUID:
+def start_of(alias: str, search: Search, before: UUID) -> UUID:
     """Ids begin with the moment of their making, by the enqueuer's clock: for old jobs the walk begins an hour above
     their age, not at the newest ones."""
     if search.older_seconds is None or search.is_exact:
@@ -313,7 +221,8 @@ def _statements(search: Search, places: frozenset[Place]) -> list[tuple[str, str
     return chosen
 
 
-def _is_direct(search: Search) -> bool:
+def is_direct(search: Search) -> bool:
+    """Tell whether an index leads straight to all that fit."""
     return search.is_exact or search.tab is Tab.RUNNING
 
 
@@ -324,18 +233,15 @@ def _ends(
     ends = [hits[-1].id for hits in found.values() if len(hits) > limit]
     short = {name for name, hits in found.items() if len(hits) <= limit}
     every_row_fits = search.is_all and search.tab is None and limit < params["window"]
-    if not short or _is_direct(search) or every_row_fits:
+    if not short or is_direct(search) or every_row_fits:
         return ends
     flags = {"live": "live" in short, "ended": bool(short & {"history", "overflow"}), "dead": "dead" in short}
     floors = dict(zip(("live", "history", "overflow", "dead"), db.rows(alias, FLOOR, params | flags)[0], strict=True))
     return ends + [floor for name, floor in floors.items() if name in short and floor is not None]
 
 
-def _flags(places: frozenset[Place]) -> dict[str, bool]:
-    return {"live": Place.LIVE in places, "ended": Place.HISTORY in places, "dead": Place.DEAD in places}
-
-
-def _params(search: Search, before: UUID, until: datetime | None) -> dict[str, Any]:
+def params_of(search: Search, before: UUID, until: datetime | None) -> dict[str, Any]:
+    """Return the parameters that all statements of a search share."""
     tab = search.tab
     return {
         "id": search.id,

@@ -8,7 +8,7 @@ from django.test import Client
 
 from djqueue.admin import joblist
 from djqueue.models import Job
-from djqueue.store import search
+from djqueue.store import search, searchcount
 from tests.admin import rows
 from tests.admin.conftest import Login
 from tests.admin.pages import list_of, text_of
@@ -149,7 +149,7 @@ def test_r20_who_may_see_payloads_finds_by_them(login: Login) -> None:
 
 
 def test_counts_are_exact_up_to_a_limit_then_about(login: Login, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MOST_COUNTED", 3)
+    monkeypatch.setattr(searchcount, "MOST_COUNTED", 3)
     client = login(*PLACES)
     for _ in range(4):
         rows.make_job()

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from djqueue.admin import counting
-from djqueue.store import search
+from djqueue.store import search, searchcount
 from tests.admin import rows
 from tests.admin.conftest import Login
 from tests.admin.pages import list_of, text_of
@@ -134,7 +134,7 @@ def loaded(client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
     """All three tables full, and a small window."""
     monkeypatch.setattr(search, "WINDOW", NEWEST)
     monkeypatch.setattr(search, "JSON_WINDOW", NEWEST)
-    monkeypatch.setattr(search, "MOST_COUNTED", COUNTED)
+    monkeypatch.setattr(searchcount, "MOST_COUNTED", COUNTED)
     load(JOBS, "djqueue_job")
     load(HISTORY, "djqueue_history")
     load(DEAD, "djqueue_dead_letter")

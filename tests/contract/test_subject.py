@@ -183,7 +183,7 @@ def many() -> Iterator[str]:
 @pytest.mark.parametrize("statement", [search.LIVE_EXACT, search.HISTORY_EXACT, search.DEAD_EXACT])
 @pytest.mark.parametrize("analysed", [True, False])
 def test_the_jobs_of_an_object_are_found_by_their_index(many: str, statement: str, analysed: bool) -> None:
-    params = search._params(Search(subject=many), search.TOP, None) | {"limit": 51}
+    params = search.params_of(Search(subject=many), search.TOP, None) | {"limit": 51}
     with connection.cursor() as cursor:
         if not analysed:
             cursor.execute("delete from pg_statistic where starelid = 'djqueue_job'::regclass")

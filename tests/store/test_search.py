@@ -9,7 +9,7 @@ import pytest
 
 from djqueue.policy.ids import uuid7
 from djqueue.policy.search import Search, Tab, parse
-from djqueue.store import operate, search
+from djqueue.store import operate, search, searchcount
 from djqueue.store.search import Place
 from tests.admin import rows
 from tests.admin.conftest import tables  # noqa: F401
@@ -56,7 +56,7 @@ def test_a_tab_shows_its_state_only(tab: Tab) -> None:
     }
 
     assert ids(f"state:{tab}") == [made[tab].id]
-    assert search.tabs(ALIAS)[tab].number == 1
+    assert searchcount.tabs(ALIAS)[tab].number == 1
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_each_field_finds_the_one_that_fits_in_every_place(text: str) -> None:
     rows.make_dead_letter(**other)
 
     assert ids(text) == [job.id for job in reversed(made)]
-    assert search.count(ALIAS, parse(text)).number == 3
+    assert searchcount.count(ALIAS, parse(text)).number == 3
 
 
 def test_a_percent_sign_and_an_underscore_are_no_wildcards() -> None:
@@ -141,7 +141,7 @@ def test_what_was_enqueued_later_is_left_out() -> None:
     rows.make_job(created_at=rows.LAST_MOMENT)
 
     assert ids("", until=until) == [first.id]
-    assert search.count(ALIAS, Search(), until=until).number == 1
+    assert searchcount.count(ALIAS, Search(), until=until).number == 1
 
 
 def test_only_the_allowed_places_are_looked_at() -> None:
@@ -156,9 +156,9 @@ def test_counts_are_exact_up_to_a_limit_and_then_say_so() -> None:
     for _ in range(4):
         rows.make_job()
 
-    assert search.count(ALIAS, Search(), most=4) == search.Count(number=4)
-    assert search.count(ALIAS, Search(), most=3) == search.Count(number=3, is_exact=False)
-    assert search.tabs(ALIAS, most=3)[Tab.READY].is_exact is False
+    assert searchcount.count(ALIAS, Search(), most=4) == searchcount.Count(number=4)
+    assert searchcount.count(ALIAS, Search(), most=3) == searchcount.Count(number=3, is_exact=False)
+    assert searchcount.tabs(ALIAS, most=3)[Tab.READY].is_exact is False
 
 
 def test_a_search_is_kept_as_json_and_read_back() -> None:
