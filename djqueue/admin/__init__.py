@@ -1,4 +1,4 @@
-"""The plain admin: what is queued, running, done, dead and planned, and what people may do about it.
+"""The admin: what is queued, running, done, dead and planned, and what people may do about it.
 
 Django's admin discovers this package by its name. Lists never count a whole table and never read payloads; every
 action goes through the store, which guards it by the state that the row has at that moment.

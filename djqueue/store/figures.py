@@ -150,12 +150,12 @@ select coalesce(sum(count) filter (where outcome = 'dead'
 from djqueue_stat where minute > statement_timestamp() - interval '1 day'
 """
 
-# Steps are counted from the one that runs now, which is the last. A third of the sets would be enough for either chart;
-# together they read the minutes once.
-_STEP = """(floor(extract(epoch from minute) / %(step)s::int)
-    - floor(extract(epoch from statement_timestamp()) / %(step)s::int) + %(steps)s::int - 1)::int"""
+# Steps are counted from the one that runs now, which is the last. `date_part` rather than `extract`: floats and whole
+# numbers are many times faster than numerics, and a week of minutes may be 200,000 rows. One scan for both charts.
+_STEP = """(date_part('epoch', minute)::bigint / %(step)s::int
+    - floor(date_part('epoch', statement_timestamp()))::bigint / %(step)s::int + %(steps)s::int - 1)::int"""
 _SINCE = """minute >= to_timestamp(%(step)s::int
-    * (floor(extract(epoch from statement_timestamp()) / %(step)s::int) - %(steps)s::int + 1))"""
+    * (floor(date_part('epoch', statement_timestamp()) / %(step)s::int) - %(steps)s::int + 1))"""
 ENDED = f"""
 select b, outcome, queue_name, sum(count)::bigint
 from (select {_STEP} as b, outcome, queue_name, count from djqueue_stat where {_SINCE}) x

@@ -18,7 +18,7 @@ def djqueue_nav(context: Context) -> Mapping[str, Any]:
     """Show where one may go from here."""
     from djqueue.admin import navigation
 
-    request = context["request"]
+    request = _request(context)
     return {"places": navigation.places(context.get("available_apps") or (), request.path, request)}
 
 
@@ -28,7 +28,7 @@ def djqueue_crumbs(context: Context) -> Mapping[str, Any]:
     from djqueue.admin import navigation
 
     crumbs = navigation.crumbs(
-        context["request"], context["opts"], context.get("original"), str(context.get("title", ""))
+        _request(context), context["opts"], context.get("original"), str(context.get("title", ""))
     )
     return {"crumbs": crumbs, "is_list": django.VERSION >= (6, 1)}
 
@@ -38,10 +38,15 @@ def djqueue_overview(context: Context) -> Mapping[str, Any] | None:
     """Return the overview and the address of its live part; nothing to those who may not see it."""
     from djqueue.admin import look, overview, spans
 
-    request = context["request"]
+    request = _request(context)
     if not overview.is_allowed(request):
         return None
     site = getattr(request, "current_app", None) or "admin"
     span = spans.chosen(request.GET.get("span"))
     url = look.address("djqueue_overview", site=site, span=span.key)
     return {"panel": overview.panel(request, site), "url": url}
+
+
+def _request(context: Any) -> Any:
+    """The request, also where the project has left out the context processor that puts it into the context."""
+    return getattr(context, "request", None) or context["request"]

@@ -1,11 +1,13 @@
 """The shared look: pictures whole and escaped, the row of links, the live part of a page."""
 
+import copy
 import re
 from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from django.urls import reverse
 
 from djqueue.admin import charts, look
 from djqueue.admin.charts import Mark, Series
@@ -140,3 +142,14 @@ def test_who_is_not_logged_in_gets_no_live_part(login: Login) -> None:
 
 def test_pages_of_objects_have_the_links_too(login: Login) -> None:
     assert 'class="djq-nav"' in text_of(login("*").get(page_of(rows.make_job())))
+
+
+def test_pages_do_not_need_the_request_in_the_context(login: Login, settings: Any) -> None:
+    templates = copy.deepcopy(settings.TEMPLATES)
+    processors = templates[0]["OPTIONS"]["context_processors"]
+    processors.remove("django.template.context_processors.request")
+    settings.TEMPLATES = templates
+    client = login("*")
+
+    for address in (reverse("admin:app_list", args=["djqueue"]), list_of("queue"), list_of("job")):
+        assert 'class="djq-nav"' in text_of(client.get(address))
