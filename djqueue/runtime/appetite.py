@@ -38,7 +38,7 @@ class Appetite:
         """Return how many jobs to claim now."""
         if not self._hungry and time.monotonic() < self._next_look:
             return 0
-        waiting = self._slots.waiting.qsize()
+        waiting = self._slots.count_waiting()
         running = len(self._holdings) - waiting - len(self._settling.acks)
         return self._pace.want(
             slots=self._slots.count, running=max(0, running), waiting=waiting, capacity=self._capacity()

@@ -5,6 +5,7 @@ stay with `Settling`, and what was claimed without an answer is found again by i
 """
 
 import time
+from collections.abc import Callable
 
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.settling import Settling
@@ -15,10 +16,11 @@ from djqueue.store.claim import Claimed
 class Exchange:
     """Acks and claims of one worker."""
 
-    def __init__(self, alias: str, claimer: Claimer, settling: Settling) -> None:
+    def __init__(self, alias: str, claimer: Claimer, settling: Settling, once_sent: Callable[[], None]) -> None:
         self._alias = alias
         self._claimer = claimer
         self._settling = settling
+        self._once_sent = once_sent
 
     def ack_and_claim(self, limit: int, free: int) -> list[Claimed]:
         """Write all acks and claim up to `limit` jobs (0: none), at most `free` of them on their last attempt."""
@@ -40,11 +42,11 @@ class Exchange:
                 raise
 
     def _send(self, acks: list[finish.Ack], limit: int, free: int, overflow: bool) -> list[Claimed]:
-        """One transaction, one round trip."""
+        """One transaction, one round trip; what is to be done while the server works is done then."""
         ack_cursor = claim_cursor = None
         if any(ack.key is not None for ack in acks):
             self._claimer.look_again()  # what these acks let out is older than the marks
-        with db.together(self._alias):
+        with db.together(self._alias, self._once_sent):
             if acks:
                 now = time.monotonic()
                 ack_cursor = finish.start_ack(self._alias, acks, now, overflow=overflow, tell=not limit)

@@ -21,7 +21,7 @@ from djqueue.conf import Options
 from djqueue.exceptions import HandlerFault
 from djqueue.policy.arguments import freeze_value
 from djqueue.policy.signature import bind
-from djqueue.runtime import atomic, handler_db, tasks_signals, verdicts
+from djqueue.runtime import atomic, folder, handler_db, tasks_signals, verdicts
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.control import Control
 from djqueue.runtime.held import Held
@@ -133,20 +133,8 @@ class Executor:
             outcome = verdicts.failed(HandlerFault(fault), kind="fault")
         elif fault:
             log.warning("%s job=%s task=%s", fault, held.job.id, held.job.task_name)
-        _restore_folder()
+        folder.restore()
         held.ended = time.monotonic()
         if held.task.atomic:
             atomic.warn_if_long(held)
         return outcome
-
-
-_home = os.getcwd()
-
-
-def _restore_folder() -> None:
-    """Undo a change of the working folder (it belongs to the process: neighbours may have seen it meanwhile)."""
-    try:
-        if os.getcwd() != _home:
-            os.chdir(_home)
-    except OSError:
-        pass

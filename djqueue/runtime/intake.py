@@ -1,4 +1,4 @@
-"""What was claimed goes before the slots; what this worker does not know, or may not start, goes back or aside.
+"""What was claimed is put down before the slots; what this worker does not know, or may not start, goes back or aside.
 
 Invariant: whatever was claimed is in the slot table before anything else can fail.
 """
@@ -45,10 +45,10 @@ class Intake:
         asking = [held for held in known if self._circuits.concern(held)]
         plain = [held for held in known if not self._circuits.concern(held)] if asking else known
         for held in plain:
-            self._slots.waiting.put(held)
+            self._slots.put_down(held)
         if asking:
             for held in self._circuits.admitted(asking):
-                self._slots.waiting.put(held)
+                self._slots.put_down(held)
         if stopped:
             self._claimer.stops.set_aside(stopped)
         if strangers:

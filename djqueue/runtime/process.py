@@ -22,6 +22,10 @@ log = logging.getLogger("djqueue")
 EXIT_RECYCLED = 75
 """A worker that has done its share, or was told to stop by somebody else than its parent; it is replaced at once."""
 
+SWITCH_SECONDS = 0.001
+"""How long a busy handler may keep the interpreter to itself (Python's own default is 5 ms): the main thread has an
+answer to take, and a server that waits for it."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -90,6 +94,7 @@ def _work(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int]) -> i
     from djqueue.runtime.worker import Worker
 
     page = table.pages[index]
+    sys.setswitchinterval(SWITCH_SECONDS)
     worker = Worker(plan, page, _zygote(plan, page, numbers))
     strays: list[int] = []
 

@@ -21,7 +21,7 @@ from multiprocessing.reduction import DupFd
 from typing import Any
 from uuid import UUID
 
-RECORDS = 1_024
+RECORDS = 2_048
 """Jobs that one worker can hold."""
 
 _HEAD = 16

@@ -1,7 +1,8 @@
 """The slots of a worker: threads that take waiting jobs one after another and run them.
 
 The road inside the worker has no lock: jobs come through one queue, outcomes go back through another, and the main
-thread is poked only while it waits.
+thread is poked only while it waits. Jobs are put down first and handed over later, when the next exchange with the
+database is on its way: the server works while the slots do, and not one after the other.
 """
 
 import ctypes
@@ -30,6 +31,7 @@ class Slots:
     def __init__(self, count: int, executor: Executor, on_finished: Callable[[], None]) -> None:
         self.count = count
         self.waiting: SimpleQueue[Work] = SimpleQueue()
+        self._put_down: list[Held] = []
         self.finished: deque[Held] = deque()
         self._threads = [_Slot(self, executor, on_finished, number) for number in range(count)]
 
@@ -43,6 +45,21 @@ class Slots:
         for _ in self._threads:
             self.waiting.put(None)
 
+    def put_down(self, held: Held) -> None:
+        """Take a job that waits; it does not start before the next `hand_over`."""
+        self._put_down.append(held)
+
+    def hand_over(self) -> None:
+        """Let the threads have all that was put down."""
+        if self._put_down:
+            jobs, self._put_down = self._put_down, []
+            for held in jobs:
+                self.waiting.put(held)
+
+    def count_waiting(self) -> int:
+        """Return how many jobs, and pieces of work beside them, have not started."""
+        return self.waiting.qsize() + len(self._put_down)
+
     def running(self) -> list[Held]:
         """Return the jobs whose handlers run now."""
         return [held for thread in self._threads if (held := thread.current) is not None]
@@ -55,7 +72,8 @@ class Slots:
     def take_back(self, wanted: Callable[[Held], bool] = lambda held: True) -> list[Held]:
         """Return the jobs that wait, or those of them that are wanted, out of the slots' reach; the others keep their
         order."""
-        taken: list[Held] = []
+        taken = [held for held in self._put_down if wanted(held)]
+        self._put_down = [held for held in self._put_down if not wanted(held)]
         for _ in range(self.waiting.qsize()):
             try:
                 work = self.waiting.get_nowait()

@@ -68,7 +68,7 @@ class Worker:
         self._claimer = Claimer(plan, worker_id)
         self._appetite = Appetite(plan, page, self._holdings, self._slots, self._settling)
         self._suspects = Suspects(plan, self._claimer, self._appetite, self._orders) if for_suspects else None
-        self._exchange = Exchange(alias, self._claimer, self._settling)
+        self._exchange = Exchange(alias, self._claimer, self._settling, self._slots.hand_over)
         self._intake = Intake(alias, self._holdings, self._slots, self._claimer, self._circuits)
         self._registration = Registration(plan, worker_id, self._slots.count)
         self._trouble = Trouble(plan, worker_id, self._holdings, self._settling, self._registration, self._pause)
@@ -118,14 +118,14 @@ class Worker:
 
     def _is_hoarding(self) -> bool:
         """Tell whether jobs wait here for slots that are busy with long ones."""
-        if self._slots.waiting.empty():
+        if not self._slots.count_waiting():
             self._waited_since = time.monotonic()
         return time.monotonic() - self._waited_since > HOARD_SECONDS
 
     def _obey_pauses(self) -> None:
         """Give back what waits here and may not start any more. Who is busy and has nothing waiting need not look."""
         stops = self._claimer.stops
-        may_start = self._appetite.free_slots() or not self._slots.waiting.empty()
+        may_start = self._appetite.free_slots() or self._slots.count_waiting()
         if self._orders.stopping or not may_start or not stops.look():
             return
         self._settling.give_back(self._slots.take_back(lambda held: stops.stops(held.job)))
@@ -148,16 +148,19 @@ class Worker:
         """Write what has ended and claim what can be started; return whether there was anything to do."""
         self._obey_pauses()
         if self._settling.has_others:
+            self._slots.hand_over()
             self._settling.write_others()
             self._claimer.look_again()
         if self._circuits.tick():
             self._look_again()
         limit = self._limit()
         if limit and self._claimer.is_stale():
+            self._slots.hand_over()
             self._claimer.refresh()
         if limit and self._suspects:
             return self._exchange_suspects(self._suspects)
         if not limit and not self._settling.acks:
+            self._slots.hand_over()
             return False
         free = self._appetite.free_slots()
         jobs = self._exchange.ack_and_claim(limit, free)
@@ -166,6 +169,8 @@ class Worker:
             more = self._claimer.steps(limit - len(jobs), free)
             self._intake.take_up(more)
             jobs += more
+        if len(jobs) < limit:
+            self._slots.hand_over()  # the next exchange may be a while
         if limit:
             self._learn(jobs, limit)
         self._tally.flush_sometimes()
@@ -182,6 +187,7 @@ class Worker:
             self._exchange.ack_and_claim(0, 0)
         jobs = suspects.claim()
         self._intake.take_up(jobs)
+        self._slots.hand_over()
         self._tally.flush_sometimes()
         self._usage.flush_sometimes()
         return bool(jobs)
@@ -220,6 +226,7 @@ class Worker:
         self._claimer.look_again()
 
     def _survive(self, error: BaseException) -> None:
+        self._slots.hand_over()
         if self._trouble.survive(error):
             self._look_again()
 

@@ -5,7 +5,7 @@ seen by Django's instrumentation. A bookkeeping thread of the runtime `adopt`s i
 bound by the server and prepared, and a transaction can be sent as one pipeline.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -120,17 +120,20 @@ def fetch(cursor: psycopg.Cursor[Row]) -> list[Row]:
 
 
 @contextmanager
-def together(alias: str) -> Iterator[None]:
+def together(alias: str, once_sent: Callable[[], None] = lambda: None) -> Iterator[None]:
     """One transaction. On an adopted connection it is one pipeline as well: statements inside it are sent without
-    waiting for each other, and their results may only be read after the block."""
+    waiting for each other, and their results may only be read after the block. `once_sent` is called when all is on its
+    way and nothing has been waited for yet."""
     connection: Any = connections[alias]
     if not getattr(connection, _ADOPTED, False):
         with transaction.atomic(using=alias):
             yield
         return
     raw = _raw(alias)
-    with raw.pipeline(), raw.transaction():
-        yield
+    with raw.pipeline():
+        with raw.transaction():
+            yield
+        once_sent()
 
 
 @contextmanager
