@@ -23,10 +23,11 @@ from djqueue.compat import TASKS_LOGGER, BaseTaskBackend, InvalidTask, TaskResul
 from djqueue.conf import Options, nearest
 from djqueue.exceptions import ConfigurationError, TransactionError, seconds_of
 from djqueue.policy.ids import uuid7
-from djqueue.states import OnDead
+from djqueue.states import OnConflict, OnDead
+from djqueue.store import conflict, faults
 from djqueue.store import enqueue as store
-from djqueue.store import faults
 from djqueue.store import results as store_results
+from djqueue.store.conflict import Terms
 from djqueue.store.enqueue import Enqueued, NewJob
 
 _tasks_log = logging.getLogger(TASKS_LOGGER)
@@ -103,6 +104,9 @@ class DjqueueBackend(BaseTaskBackend):
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> JobResult:
         """Write one job in the open transaction of the queue's database: one statement."""
         settings = self._ready_for(task)
+        terms = _terms(task)
+        if terms is not None:
+            return self._enqueue_on_terms(task, [(args, kwargs)], settings, terms)[0]
         job = self._new_job(task, args, kwargs, settings)
         with _advice(settings.database, job.dedupe_key is not None):
             answer = store.enqueue(settings.database, job, prepared=settings.prepared_statements)
@@ -111,11 +115,28 @@ class DjqueueBackend(BaseTaskBackend):
     def enqueue_many(self, task: Any, rows: Iterable[object]) -> list[JobResult]:
         """Write many jobs, all or none; answer in the order of the rows."""
         settings = self._ready_for(task)
+        terms = _terms(task)
+        if terms is not None:
+            return self._enqueue_on_terms(task, [arguments.split(task, row) for row in rows], settings, terms)
         jobs = [self._new_job(task, *arguments.split(task, row), settings) for row in rows]
         order = _writing_order(jobs)
         has_keys = any(job.dedupe_key is not None for job in jobs)
         with _advice(settings.database, has_keys), _together(settings.database, jobs):
             answers = list(store.enqueue_many(settings.database, (jobs[i] for i in order)))
+        by_place = dict(zip(order, answers, strict=True))
+        return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
+
+    def _enqueue_on_terms(
+        self, task: Any, rows: Sequence[tuple[arguments.Args, arguments.Kwargs]], settings: Options, terms: Terms
+    ) -> list[JobResult]:
+        """Write jobs whose duplicates are not just ignored, in one transaction."""
+        jobs = [self._new_job(task, args, kwargs, settings) for args, kwargs in rows]
+        order = _writing_order(jobs)
+        alias = settings.database
+        # What raises must leave the caller's transaction usable.
+        is_point = terms.mode is OnConflict.RAISE
+        with _advice(alias, True), transaction.atomic(using=alias, savepoint=is_point):
+            answers = conflict.enqueue_all(alias, [jobs[i] for i in order], terms)
         by_place = dict(zip(order, answers, strict=True))
         return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
 
@@ -159,7 +180,7 @@ class DjqueueBackend(BaseTaskBackend):
             args=arguments.frozen(task, args, kwargs, settings.max_args_bytes),
             priority=task.priority,
             run_at=task.run_after,
-            delay_seconds=0 if task.delay is None else task.delay.total_seconds(),
+            delay_seconds=_delay_seconds(task),
             dedupe_key=arguments.dedupe_key(task, args, kwargs),
             ordering_key=arguments.ordering_key(task, args, kwargs),
             on_dead=OnDead.BLOCK if task.on_dead == "block" else OnDead.SKIP,
@@ -190,6 +211,28 @@ def _refuse_other_transaction(task: Any, alias: str) -> None:
                 f"that the job would stay if the transaction were rolled back; open the transaction on {alias!r} as "
                 f"well (or keep djqueue's tables in {other.alias!r}), or say .using(outside_transaction=True)"
             )
+
+
+def _terms(task: Any) -> Terms | None:
+    """What a call does about duplicates; None: it ignores them."""
+    if task.on_conflict == "ignore" and task.unique_for is None and task.debounce is None:
+        return None
+    arguments.check_terms(task)
+    mode = OnConflict(task.on_conflict)
+    if task.debounce is not None and mode is OnConflict.IGNORE:
+        mode = OnConflict.RESCHEDULE
+    return Terms(
+        mode=mode,
+        unique_seconds=None if task.unique_for is None else seconds_of(task.unique_for, "unique_for"),
+        longest_seconds=None if task.debounce_max is None else seconds_of(task.debounce_max, "debounce_max"),
+    )
+
+
+def _delay_seconds(task: Any) -> float:
+    if task.debounce is None:
+        return 0 if task.delay is None else float(task.delay.total_seconds())
+    wait = seconds_of(task.debounce, "debounce")
+    return wait if task.debounce_max is None else min(wait, seconds_of(task.debounce_max, "debounce_max"))
 
 
 def _writing_order(jobs: Sequence[NewJob]) -> list[int]:

@@ -4,6 +4,7 @@ DjqueueError
 ├── ConfigurationError         a setting or option is wrong (also an ImproperlyConfigured)
 ├── EnqueueError               a job was refused before anything was written
 │   ├── ArgumentsError         arguments that are not JSON, too large, or do not fit the task
+│   ├── DuplicateJob           a job holds the dedupe key, and the task says on_conflict="raise"
 │   └── TransactionError       an open transaction on another database would not contain the job
 ├── LeaseLost                  the lease ended while its holder still worked; nothing was changed
 ├── HandlerFault               a handler broke a rule of the house (left a transaction open, returned no JSON, …)
@@ -36,6 +37,17 @@ class EnqueueError(DjqueueError):
 
 class ArgumentsError(EnqueueError, TypeError, ValueError):
     """The arguments do not fit the task's signature, are not JSON, or are too large."""
+
+
+class DuplicateJob(EnqueueError):
+    """A job holds the dedupe key (`holder`: its id), and the call said `on_conflict="raise"`."""
+
+    def __init__(self, *, task_name: str, dedupe_key: str, holder: str) -> None:
+        super().__init__(
+            f"{task_name}: expected a free dedupe key, but job {holder} holds {dedupe_key!r}; nothing was written"
+        )
+        self.dedupe_key = dedupe_key
+        self.holder = holder
 
 
 class TransactionError(EnqueueError):

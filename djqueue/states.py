@@ -47,6 +47,19 @@ TRANSITIONS: dict[State, frozenset[State]] = {
 }
 
 
+class OnConflict(StrEnum):
+    """What a call does where an unfinished job holds its dedupe key."""
+
+    IGNORE = "ignore"
+    """Nothing; it returns that job."""
+    REPLACE = "replace"
+    """The waiting job gets this call's arguments, priority and time."""
+    RESCHEDULE = "reschedule"
+    """The waiting job gets this call's time."""
+    RAISE = "raise"
+    """It fails with `DuplicateJob`."""
+
+
 class OnDead(StrEnum):
     """What the death of a head means for the jobs behind its ordering key."""
 

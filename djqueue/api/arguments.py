@@ -27,6 +27,19 @@ def frozen(task: Any, args: Args, kwargs: Kwargs, max_bytes: int = MAX_BYTES) ->
         raise ArgumentsError(f"{task.module_path}: {fault}") from None
 
 
+def check_terms(task: Any) -> None:
+    """Raise `ArgumentsError` where options speak of a dedupe key and the task has none."""
+    if task.dedupe_key is not None:
+        return
+    for name in ("unique_for", "debounce"):
+        if getattr(task, name) is not None:
+            raise ArgumentsError(f"{task.module_path}: {name}: expected a dedupe_key beside it, got none; say which")
+    if task.on_conflict != "ignore":
+        raise ArgumentsError(
+            f"{task.module_path}: on_conflict: expected a dedupe_key beside {task.on_conflict!r}, got none; say which"
+        )
+
+
 def dedupe_key(task: Any, args: Args, kwargs: Kwargs) -> str | None:
     """Return the dedupe key of one job; raise `ArgumentsError` where it can't be stored."""
     return _key(task, "dedupe_key", DEDUPE_KEY_LIMIT, args, kwargs)

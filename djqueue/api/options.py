@@ -42,6 +42,7 @@ ExceptionClass = type[BaseException]
 DedupeKey = str | Callable[..., str | None] | None
 OrderingKey = str | Callable[..., str | None] | None
 WhenDead = Literal["continue", "block"]
+Conflict = Literal["ignore", "replace", "reschedule", "raise"]
 
 
 class TaskOptions(TypedDict, total=False):
@@ -90,8 +91,21 @@ class TaskOptions(TypedDict, total=False):
     """While an unfinished job of the queue holds the key, enqueueing returns that job and writes none. Text of at most
     300 characters, or a function of the handler's arguments that returns such text, or None for no key."""
 
-    on_conflict: Literal["ignore"]
-    """What happens to the job that comes second: `"ignore"`, it is not written."""
+    on_conflict: Conflict
+    """What a call does where an unfinished job of the task holds the key: `"ignore"`, nothing (default); `"replace"`, a
+    waiting job gets the call's arguments, priority and time; `"reschedule"`, its time only; `"raise"`, the call fails
+    with `DuplicateJob`. A job that runs is never changed, and one that waits for a retry is not brought forward."""
+
+    unique_for: float | timedelta | None
+    """The key stays taken so long (seconds, or a timedelta) after an enqueue, even if its job has ended. Above 0, up to
+    ten years. None: as long as the job is unfinished."""
+
+    debounce: float | timedelta | None
+    """Wait so long (seconds, or a timedelta) before the job is due, and as long again with each further call with the
+    key: many calls in a row make one job, after the last one. Above 0, up to ten years. None: no wait."""
+
+    debounce_max: float | timedelta | None
+    """With `debounce`: due so long after the first call at the latest. None: however long the calls go on."""
 
     ordering_key: OrderingKey
     """Jobs of a queue with the same key run one at a time, in the order of their enqueues; a job that is delayed, or
@@ -150,9 +164,12 @@ KNOWN = sorted([*TaskOptions.__annotations__, "takes_context"])
 PER_CALL = [
     "backend",
     "concurrency_key",
+    "debounce",
+    "debounce_max",
     "dedupe_key",
     "expires_after",
     "max_attempts",
+    "on_conflict",
     "on_dead",
     "ordering_key",
     "outside_transaction",
@@ -163,6 +180,7 @@ PER_CALL = [
     "tags",
     "tenant_id",
     "timeout_seconds",
+    "unique_for",
 ]
 
 LATER = {
@@ -278,8 +296,9 @@ def _numbers(task: Any) -> Iterable[str]:
         _is_number(timeout, int | float) and math.isfinite(timeout) and 0 < timeout <= LONGEST_TIMEOUT_SECONDS
     ):
         yield f"timeout_seconds: expected seconds above 0 and up to 604,800, or None, got {timeout!r}"
-    if task.expires_after is not None:
-        yield from _duration("expires_after", task.expires_after)
+    for name in ("expires_after", "unique_for", "debounce", "debounce_max"):
+        if getattr(task, name) is not None:
+            yield from _duration(name, getattr(task, name))
     if task.delay is not None:
         try:
             seconds_of(task.delay, "run_after")
@@ -304,13 +323,25 @@ def _choices(task: Any) -> Iterable[str]:
                 yield f"{name}: expected exception classes, got {each!r}"
     if task.isolation not in (None, "process", "read committed"):
         yield f"isolation: expected 'process', 'read committed' or None, got {task.isolation!r}"
-    if task.on_conflict != "ignore":
-        yield f"on_conflict: this version of djqueue supports 'ignore' only, got {task.on_conflict!r}"
+    if task.on_conflict not in get_args(Conflict):
+        yield f"on_conflict: expected 'ignore', 'replace', 'reschedule' or 'raise', got {task.on_conflict!r}"
+    yield from _debounce(task)
     if task.on_dead not in get_args(WhenDead):
         yield f"on_dead: expected 'continue' or 'block', got {task.on_dead!r}"
     for name in ("atomic", "keep_result", "takes_context", "outside_transaction"):
         if not isinstance(getattr(task, name), bool):
             yield f"{name}: expected True or False, got {getattr(task, name)!r}"
+
+
+def _debounce(task: Any) -> Iterable[str]:
+    if task.debounce is None:
+        if task.debounce_max is not None:
+            yield "debounce_max: expected debounce beside it, got none; say debounce=… as well"
+        return
+    if task.run_after is not None or task.delay is not None:
+        yield "debounce: expected no run_after beside it, got both; debounce says when the job is due"
+    if task.on_conflict == "raise":
+        yield "debounce: expected an on_conflict other than 'raise', which would refuse what it collects"
 
 
 def _texts(what: str, values: object, limit: int) -> Iterable[str]:

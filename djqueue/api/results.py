@@ -28,6 +28,10 @@ class JobResult(AnyTaskResult):  # type: ignore[misc]
     """False: the enqueue found an unfinished job with the same dedupe key and wrote none; `id` and `enqueued_at` are
     that job's, the rest shows this call until it is refreshed."""
 
+    changed: bool = False
+    """The job that held the key waits and was changed by this call, as `on_conflict` or `debounce` say. False beside
+    `created` False: it was left alone."""
+
     def __post_init__(self) -> None:
         """Leave the arguments alone: they come from JSON."""
 
@@ -49,6 +53,7 @@ def fresh(task: Any, answer: Enqueued, args: str, backend: str) -> JobResult:
         errors=[],
         worker_ids=[],
         created=answer.created,
+        changed=answer.changed,
     )
 
 

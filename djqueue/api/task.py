@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from djqueue.api import arguments, kept, options, registry
 from djqueue.api.context import JobContext
-from djqueue.api.options import DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
+from djqueue.api.options import Conflict, DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
 from djqueue.api.results import JobResult
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
 from djqueue.policy.ratelimit import LimitKey, RateLimit
@@ -45,7 +45,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     atomic: bool = False
     isolation: Literal["process", "read committed"] | None = None
     dedupe_key: DedupeKey = None
-    on_conflict: Literal["ignore"] = "ignore"
+    on_conflict: Conflict = "ignore"
+    unique_for: float | timedelta | None = None
+    debounce: float | timedelta | None = None
+    debounce_max: float | timedelta | None = None
     ordering_key: OrderingKey = None
     on_dead: WhenDead = "continue"
     expires_after: float | timedelta | None = None
@@ -97,6 +100,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         dedupe_key: DedupeKey = None,
         tenant_id: LimitKey = None,
         concurrency_key: LimitKey = None,
+        on_conflict: Conflict | None = None,
+        unique_for: float | timedelta | None = None,
+        debounce: float | timedelta | None = None,
+        debounce_max: float | timedelta | None = None,
         ordering_key: OrderingKey = None,
         on_dead: WhenDead | None = None,
         max_attempts: int | None = None,
@@ -121,6 +128,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
             "dedupe_key": dedupe_key,
             "tenant_id": tenant_id,
             "concurrency_key": concurrency_key,
+            "on_conflict": on_conflict,
+            "unique_for": unique_for,
+            "debounce": debounce,
+            "debounce_max": debounce_max,
             "ordering_key": ordering_key,
             "on_dead": on_dead,
             "max_attempts": max_attempts,
@@ -190,6 +201,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     def _for_any_backend(self, args: arguments.Args, kwargs: arguments.Kwargs) -> Any:
         """Enqueue on a backend that is not djqueue's (in tests, say), with the same demands on the arguments."""
         arguments.frozen(self, args, kwargs)
+        arguments.check_terms(self)
         arguments.dedupe_key(self, args, kwargs)
         arguments.ordering_key(self, args, kwargs)
         task = self if self.delay is None else replace(self, delay=None, run_after=timezone.now() + self.delay)

@@ -8,7 +8,7 @@ from djqueue.models.circuit import Circuit, RetryBudget
 from djqueue.models.cron import CronEntry, CronFire, CronMemory
 from djqueue.models.ended import DeadLetter, History, HistoryOverflow
 from djqueue.models.fleet import CodeVersion, Leader, Stat, Worker
-from djqueue.models.job import Job, KeyBlock, Wake
+from djqueue.models.job import DedupeWindow, Job, KeyBlock, Wake
 from djqueue.models.letters import Death, ErrorGroup, Replay, ReplayJob
 from djqueue.models.limits import Limiter, Tenant
 from djqueue.models.queue import Lane, Pause, Queue
@@ -22,6 +22,7 @@ __all__ = [
     "CronMemory",
     "DeadLetter",
     "Death",
+    "DedupeWindow",
     "ErrorGroup",
     "History",
     "HistoryOverflow",

@@ -166,6 +166,24 @@ class Wake(models.Model):
         default_permissions = ()
 
 
+class DedupeWindow(models.Model):
+    """A dedupe key that stays taken for a time after an enqueue, whatever becomes of the job."""
+
+    id = models.BigAutoField(primary_key=True)
+    queue_name = key_field()
+    dedupe_key = key_field()
+    job_id = models.UUIDField()
+    opened_at = models.DateTimeField()
+    until = models.DateTimeField()
+
+    class Meta:
+        db_table = "djqueue_dedupe_window"
+        required_db_vendor = "postgresql"
+        default_permissions = ()
+        constraints = [models.UniqueConstraint(name="djqueue_dedupe_window_key", fields=["queue_name", "dedupe_key"])]
+        indexes = [models.Index(fields=["until"], name="djqueue_dedupe_window_until")]
+
+
 class KeyBlock(models.Model):
     """A dead head that blocks the jobs behind its ordering key until it is requeued or discarded."""
 

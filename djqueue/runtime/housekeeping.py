@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from djqueue.conf import Options
 from djqueue.runtime.leader import LeaderDuty
-from djqueue.store import bulk, cron, faults, history, letters, limits, retention, stats, tenants
+from djqueue.store import bulk, cron, faults, history, letters, limits, retention, stats, tenants, windows
 from djqueue.store.vacuum import Vacuumed, vacuum_if_needed
 
 log = logging.getLogger("djqueue")
@@ -74,6 +74,7 @@ class PrunerDuty:
             ("overflow", lambda: history.drain_overflow(self._alias) >= history.BATCH),
             ("old fires", lambda: cron.prune_fires(self._alias) >= cron.PRUNE_BATCH),
             ("old statistics", lambda: stats.prune_stats(self._alias) >= stats.PRUNE_BATCH),
+            ("old dedupe windows", lambda: windows.prune(self._alias) >= windows.BATCH),
             ("old dead letters", self._prune_letters),
             ("old bulk acts", lambda: bulk.prune(self._alias, BULK_ACT_DAYS) < 0),
             ("unused limits", lambda: limits.forget(self._alias) >= limits.BATCH),

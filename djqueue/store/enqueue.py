@@ -51,6 +51,8 @@ class Enqueued(NamedTuple):
     id: UUID
     created: bool
     created_at: datetime
+    changed: bool = False
+    """Not created, but that job, which waits, was replaced or moved."""
 
 
 # Workers listen on one channel; the payload is the queue. Notifying costs every committer a server-wide lock, so it is

@@ -117,7 +117,7 @@ BAD_DECLARED: list[tuple[str, Any, str]] = [
     ("atomic", 1, "expected True or False, got 1"),
     ("keep_result", None, "expected True or False, got None"),
     ("isolation", "serializable", "expected 'process', 'read committed' or None, got 'serializable'"),
-    ("on_conflict", "replace", "supports 'ignore' only, got 'replace'"),
+    ("on_conflict", "update", "expected 'ignore', 'replace', 'reschedule' or 'raise', got 'update'"),
     ("aliases", "old.path", "expected a list of texts, got str"),
     ("circuit", "", "circuit: expected text, got an empty one"),
     ("circuit", 7, "circuit: expected text, got int"),
