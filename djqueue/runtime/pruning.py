@@ -7,7 +7,7 @@ same at the same time.
 from collections.abc import Callable, Iterator
 
 from djqueue.runtime.housekeeping import BULK_ACT_DAYS
-from djqueue.store import bulk, cron, history, letters, retention, stats
+from djqueue.store import bulk, cron, history, letters, retention, stats, windows
 
 
 def prune(alias: str, history_days: int, dead_letter_days: int | None) -> Iterator[tuple[str, int]]:
@@ -19,6 +19,7 @@ def prune(alias: str, history_days: int, dead_letter_days: int | None) -> Iterat
         yield "history", count
     yield from _batches("cron_fires", lambda: cron.prune_fires(alias), cron.PRUNE_BATCH)
     yield from _batches("statistics", lambda: stats.prune_stats(alias), stats.PRUNE_BATCH)
+    yield from _batches("dedupe_windows", lambda: windows.prune(alias), windows.BATCH)
     if dead_letter_days is not None:
         yield from _batches("dead_letters", lambda: letters.prune(alias, dead_letter_days), letters.BATCH)
     yield "bulk_acts", bulk.prune(alias, BULK_ACT_DAYS)

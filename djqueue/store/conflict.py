@@ -37,14 +37,15 @@ class Terms:
 # the answer: the caller then rolls back to the savepoint, and a worker's ack waits no longer than that.
 CHANGE = """
 with x as materialized (
-    select * from unnest(%(dedupe_keys)s::text[], %(args)s::jsonb[], %(lanes)s::text[]) x(dedupe_key, args, lane)),
+    select * from unnest(%(dedupe_keys)s::text[], %(args)s::jsonb[], %(lanes)s::text[], %(tenants)s::text[])
+        x(dedupe_key, args, lane, tenant_id)),
 f as materialized (
-    select j.id, x.args, x.lane from x join djqueue_job j
+    select j.id, x.args, x.lane, x.tenant_id from x join djqueue_job j
         on j.queue_name = %(queue_name)s and j.dedupe_key = x.dedupe_key
     where j.state <> 'leased' and j.task_name = %(task_name)s
     order by j.dedupe_key for no key update of j),
 t as materialized (
-    select f.id, f.args, f.lane, greatest(case when j.attempts > 0 then j.run_at end, least(
+    select f.id, f.args, f.lane, f.tenant_id, greatest(case when j.attempts > 0 then j.run_at end, least(
         coalesce(%(run_at)s::timestamptz, statement_timestamp()) + make_interval(secs => %(delay)s::float8),
         j.created_at + make_interval(secs => %(longest)s::float8))) as run_at
     from f join djqueue_job j on j.id = f.id),
@@ -54,6 +55,7 @@ changed as (
             else 'ready' end,
         args = case when %(replace)s then t.args else j.args end,
         lane = case when %(replace)s then t.lane else j.lane end,
+        tenant_id = case when %(replace)s then t.tenant_id else j.tenant_id end,
         priority = case when %(replace)s then %(priority)s::smallint else j.priority end
     from t where j.id = t.id returning j.id, j.created_at, j.dedupe_key, j.state)
 select id, created_at, dedupe_key, case when state = 'ready' then (
@@ -153,6 +155,7 @@ def _change(alias: str, jobs: Sequence[NewJob], terms: Terms) -> dict[str, Enque
         **_holders(jobs),
         "args": arrays.of_texts([job.args for job in jobs]),
         "lanes": [job.lane for job in jobs],
+        "tenants": [job.tenant_id for job in jobs],
         "replace": terms.mode is OnConflict.REPLACE,
         "longest": terms.longest_seconds,
     }

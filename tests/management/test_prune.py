@@ -22,7 +22,7 @@ def test_prune_removes_what_is_old_and_says_how_much(live_database: LiveDatabase
     finished(days_ago(9), count=4, table="djqueue_history_overflow")
 
     assert answer("prune", "--history-days", "30") == dict.fromkeys(
-        ("history_days", "cron_fires", "statistics", "bulk_acts", "workers"), 0
+        ("history_days", "cron_fires", "statistics", "dedupe_windows", "bulk_acts", "workers"), 0
     )
     found = answer("prune", "--dead-letter-days", "30")
 
