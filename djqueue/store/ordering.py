@@ -42,21 +42,32 @@ class Turn:
 
 
 # The locks come one statement before the let-out, whose snapshot is then younger than the lock: it sees every head that
-# another holder has made. The answer stays in the transaction, so that both may be sent as one pipeline.
-LOCK = f"""
+# another holder has made. The answer (places of the keys whose lock is held, and, negative, of the others) stays in the
+# transaction, so that both may be sent as one pipeline. A key behind whose head nothing is visible needs no lock: who
+# is about to park there has seen the head, and its wake row comes with it.
+LOCK = """
 with k as materialized (
-    select n, pg_try_advisory_xact_lock(hashtextextended(q || chr(31) || o, 7)) as held
-    from unnest(%(queues)s::text[], %(keys)s::text[]) with ordinality k(q, o, n) where n <= {TICK_KEYS})
-select set_config('djqueue.locked', coalesce(string_agg(n::text, ',') filter (where held), ''), true) from k
+    select q, o, n from unnest(%(queues)s::text[], %(keys)s::text[]) with ordinality k(q, o, n)
+    where (select true from djqueue_job j where j.queue_name = k.q and j.ordering_key = k.o and j.state = 'parked'
+        and j.parked_for is null limit 1)),
+tried as materialized (
+    select n, case when row_number() over (order by n) <= %(most)s
+        then pg_try_advisory_xact_lock(hashtextextended(q || chr(31) || o, 7)) else false end as held
+    from k)
+select set_config('djqueue.locked', coalesce(string_agg((case when held then n else -n end)::text, ','), ''), true)
+from tried
 """
 
-# What becomes of each key: `out`, the lowest seq was let out; `head`, a head lives that will let out the next (firm: it
-# is not being deleted at this moment); `none`, nothing waits, or the key is blocked; `busy`, ask again later. Nothing
-# here waits for anybody: a next job that somebody is just cancelling makes the key busy, too.
+# What becomes of each key behind whose head somebody waits: `out`, the lowest seq was let out; `head`, a head lives,
+# and its end will do it (firm: it is not being deleted at this moment); `none`, the key is blocked, or nothing waits by
+# now; `busy`, ask again later. Nothing here waits for anybody: a next job that is being cancelled makes the key busy.
 LET_OUT = """
-with k as materialized (
-    select q, o, n::text = any(string_to_array(coalesce(current_setting('djqueue.locked', true), ''), ',')) as held
-    from unnest(%(queues)s::text[], %(keys)s::text[]) with ordinality k(q, o, n)),
+with tried as materialized (
+    select string_to_array(current_setting('djqueue.locked', true), ',')::bigint[] as places),
+k as materialized (
+    select q, o, n = any(places) as held
+    from tried cross join unnest(%(queues)s::text[], %(keys)s::text[]) with ordinality k(q, o, n)
+    where n = any(places) or -n = any(places)),
 head as materialized (
     select k.q, k.o, h.id from k cross join lateral (
         select id from djqueue_job where queue_name = k.q and ordering_key = k.o
@@ -108,16 +119,16 @@ def start_let_out(alias: str, keys: Iterable[Key], *, tell: bool) -> None:
 
     `tell` says whether waiting workers are to be notified.
     """
-    distinct = list(dict.fromkeys(keys))
-    db.execute(alias, LOCK, _arrays(distinct[:MOST_LOCKS]))
-    db.execute(alias, LET_OUT, _arrays(distinct) | {"note": True, "tell": tell})
+    params = _arrays(list(dict.fromkeys(keys)))
+    db.execute(alias, LOCK, params | {"most": MOST_LOCKS})
+    db.execute(alias, LET_OUT, params | {"note": True, "tell": tell})
 
 
 def let_out(alias: str, keys: Iterable[Key]) -> None:
     """Let out the next jobs of keys whose heads have ended in this transaction, which must be open."""
-    distinct = list(dict.fromkeys(keys))
-    db.rows(alias, LOCK, _arrays(distinct[:MOST_LOCKS]))
-    db.rows(alias, LET_OUT, _arrays(distinct) | {"note": True, "tell": True})
+    params = _arrays(list(dict.fromkeys(keys)))
+    db.rows(alias, LOCK, params | {"most": MOST_LOCKS})
+    db.rows(alias, LET_OUT, params | {"note": True, "tell": True})
 
 
 def waits(alias: str) -> bool:
@@ -146,9 +157,10 @@ def turn(alias: str, after: int = 0) -> Turn:
 
 
 def _look(alias: str, keys: Sequence[Key]) -> dict[Key, str]:
-    db.rows(alias, LOCK, _arrays(keys))
+    db.rows(alias, LOCK, _arrays(keys) | {"most": TICK_KEYS})
     found = db.rows(alias, LET_OUT, _arrays(keys) | {"note": False, "tell": True})
-    return {Key(queue_name, ordering_key): word for queue_name, ordering_key, word, _told in found}
+    words = {Key(queue_name, ordering_key): word for queue_name, ordering_key, word, _told in found}
+    return dict.fromkeys(keys, "none") | words
 
 
 def _arrays(keys: Sequence[Key]) -> dict[str, object]:

@@ -235,6 +235,18 @@ def test_a_batch_of_acks_lets_out_the_next_of_each_key(store: str) -> None:
     assert count("wake") == 0
 
 
+def test_an_ack_of_keys_behind_which_nobody_waits_takes_no_lock(committed: None) -> None:
+    for number in range(2):
+        list(enqueue.enqueue_many(ALIAS, [new_job(ordering_key=f"k{n}") for n in range(number * 75, 75 + number * 75)]))
+
+    with transaction.atomic():
+        assert len(ack(*take(150))) == 150
+        held = "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()"
+        assert db.rows(ALIAS, held) == [(0,)]
+
+    assert count("wake") == 0
+
+
 def test_a_job_that_fails_holds_its_key_until_it_has_ended(store: str) -> None:
     one, two = ordered(), ordered()
 
@@ -565,7 +577,7 @@ def test_an_ack_that_can_t_have_the_lock_leaves_the_key_to_the_tick(committed: N
     tick()
     job = take_one()
     other.begin()
-    other.do(lambda: db.rows(ALIAS, ordering.LOCK, {"queues": ["q"], "keys": ["k"]}))
+    other.do(lambda: db.rows(ALIAS, ordering.LOCK, {"queues": ["q"], "keys": ["k"], "most": 1}))
 
     ack(job)
     assert (states(two), count("wake")) == (["parked"], 1)

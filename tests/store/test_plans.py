@@ -209,6 +209,11 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
         lambda: enqueue._arrays([new_job(dedupe_key=f"k{n}", ordering_key=f"o{n}") for n in range(50)]),
         {DEDUPE, HEAD, NEXT},
     ),
+    "lock keys": (
+        ordering.LOCK,
+        lambda: {"queues": ["q"] * 50, "keys": [f"o{n}" for n in range(50)], "most": 100},
+        {NEXT},
+    ),
     "let out": (
         ordering.LET_OUT,
         lambda: {"queues": ["q"] * 50, "keys": [f"o{n}" for n in range(50)], "note": True, "tell": True},
@@ -457,7 +462,7 @@ def test_a_let_out_costs_the_same_however_many_wait(one_key: str, has_head: bool
     if not has_head:
         db.rows(ALIAS, f"delete from djqueue_job where ordering_key = '{one_key}' and state = 'ready'")
     keys = {"queues": ["q"], "keys": [one_key]}
-    db.rows(ALIAS, ordering.LOCK, keys)
+    db.rows(ALIAS, ordering.LOCK, keys | {"most": 1})
 
     plan = explained(ordering.LET_OUT, keys | {"note": True, "tell": True}, MEASURED)
 
