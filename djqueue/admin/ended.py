@@ -19,10 +19,10 @@ from djqueue.admin import actions, editing, show, source
 from djqueue.admin.actions import GONE, Answer
 from djqueue.admin.base import as_uuid
 from djqueue.admin.counting import among_newest
-from djqueue.admin.filters import CauseFilter, OutcomeFilter, QueueFilter, TaskFilter
+from djqueue.admin.filters import BlockingFilter, CauseFilter, OutcomeFilter, QueueFilter, TaskFilter
 from djqueue.admin.jobpages import JobPage
 from djqueue.admin.payload import errors_field, payload_field
-from djqueue.models import DeadLetter, History
+from djqueue.models import DeadLetter, History, KeyBlock
 from djqueue.store import letters, operate
 from djqueue.store.letters import EditAnswer
 
@@ -80,7 +80,7 @@ class DeadLetterAdmin(EndedPage):
 
     payload = ("args", "errors", "progress", "checkpoint", "options")
     list_display = ("job", "queue_name", "why", "tries", "has_died")
-    list_filter = (QueueFilter, TaskFilter, CauseFilter)
+    list_filter = (QueueFilter, TaskFilter, CauseFilter, BlockingFilter)
     action_form = ReasonForm
     actions = ("requeue", "discard")
     buttons = ("requeue", "discard")
@@ -89,7 +89,10 @@ class DeadLetterAdmin(EndedPage):
         (None, {"fields": ("id", "task_name", "reason", ("queue_name", "priority", "tenant_id"))}),
         ("When", {"fields": (("was_created", "was_started", "has_died"),)}),
         ("Attempts", {"fields": (("tries", "interruptions", "runs", "timeout_seconds"), "workers")}),
-        ("Keys", {"fields": ("dedupe_key", ("ordering_key", "on_dead"), ("lane", "lease_token", "fingerprint"))}),
+        (
+            "Keys",
+            {"fields": ("dedupe_key", ("ordering_key", "on_dead", "blocks"), ("lane", "lease_token", "fingerprint"))},
+        ),
         (
             "Payload",
             {"fields": ("args_shown", "errors_shown", "progress_shown", "checkpoint_shown", "options_shown")},
@@ -111,6 +114,16 @@ class DeadLetterAdmin(EndedPage):
         """Why it died, as far as it fits a list."""
         text: str = letter.why
         return f"{text}…" if len(text) == REASON_SHOWN else text
+
+    @admin.display(description="blocks its key")
+    def blocks(self, letter: Any) -> str:
+        """Whether jobs behind its ordering key wait for what is done with it."""
+        if letter.ordering_key is None:
+            return show.EMPTY
+        found = KeyBlock._default_manager.using(letter._state.db).filter(
+            queue_name=letter.queue_name, ordering_key=letter.ordering_key, job_id=letter.pk
+        )
+        return "yes, until it is requeued or discarded" if found.exists() else "no"
 
     def has_requeue_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may requeue dead letters."""

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from djqueue.admin import source
 from djqueue.admin.counting import among_newest
+from djqueue.models import KeyBlock
 from djqueue.policy.causes import GroupState
 from djqueue.states import LIVE, State
 
@@ -102,6 +103,23 @@ class CauseFilter(admin.SimpleListFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         """The letters of that cause."""
         return _where(queryset, "fingerprint", self.value())
+
+
+class BlockingFilter(admin.SimpleListFilter):
+    """The letters for which the jobs behind their ordering key wait."""
+
+    title = "blocks an ordering key"
+    parameter_name = "blocks"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> Iterable[tuple[str, str]]:
+        """One choice: the others are all the rest."""
+        return [("yes", "yes")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        """The letters that block a key."""
+        if self.value() != "yes":
+            return queryset
+        return queryset.filter(pk__in=KeyBlock._default_manager.using(queryset.db).values("job_id"))
 
 
 def _where(queryset: QuerySet[Any], field: str, value: str | None) -> QuerySet[Any]:

@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from djqueue.compat import task_backends
 from djqueue.conf import Options
-from djqueue.models import DeadLetter, ErrorGroup, History, Job, Replay
+from djqueue.models import DeadLetter, ErrorGroup, History, Job, KeyBlock, Replay
 from tests.admin import rows
 from tests.admin.conftest import Login
 from tests.admin.pages import act, add_to, list_of, page_of, text_of, told
@@ -183,6 +183,19 @@ def test_r20_who_may_only_look_at_replays_starts_and_stops_none(login: Login) ->
 
 
 # ------------------------------------------------------------------------------------------------ discard
+
+
+def test_a_letter_that_blocks_its_ordering_key_says_so_and_can_be_found(login: Login) -> None:
+    blocking = rows.make_dead_letter(ordering_key="account:1", on_dead="block")
+    other = rows.make_dead_letter(ordering_key="account:2")
+    KeyBlock.objects.create(queue_name="emails", ordering_key="account:1", job_id=blocking.pk)
+    client = login("view_deadletter")
+
+    found = text_of(client.get(list_of("deadletter"), {"blocks": "yes"}))
+
+    assert "yes, until it is requeued or discarded" in text_of(client.get(page_of(blocking)))
+    assert "yes, until it is requeued" not in text_of(client.get(page_of(other)))
+    assert (str(blocking.pk) in found, str(other.pk) in found) == (True, False)
 
 
 def test_r20_letters_are_discarded_with_a_reason_and_logged(login: Login) -> None:
