@@ -115,6 +115,7 @@ def _ask(
 ) -> HttpResponse:
     kind = KINDS[wanted.act]
     sample = _sample(wanted)
+    found = bulk.count(source.alias(), wanted, wanted.until)
     context = {
         **page.admin_site.each_context(request),
         "opts": page.opts,
@@ -122,7 +123,7 @@ def _ask(
         "media": page.media,
         "kind": kind,
         "act": str(wanted.act),
-        "count": joblist.in_words(bulk.count(source.alias(), wanted, wanted.until)),
+        "count": f"{joblist.in_words(found)} {'job' if found.number == 1 else 'jobs'}",
         "rows": joblist.rows(page, sample),
         "ids": wanted.ids,
         "asked": asked,

@@ -34,6 +34,7 @@ def test_nothing_changes_before_it_was_asked_and_the_page_says_how_many_and_whic
     page = text_of(ask(client, "requeue", all="1", q="queue:emails"))
 
     assert "Requeue: 3 jobs" in page
+    assert "Requeue: 1 job<" in text_of(ask(client, "requeue", all="1", q="queue:images"))
     assert all(str(letter.pk) in page for letter in letters)
     assert (DeadLetter.objects.count(), BulkAct.objects.count(), LogEntry.objects.count()) == (4, 0, 0)
 
