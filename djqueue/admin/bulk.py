@@ -155,7 +155,9 @@ def _start(page: PlainAdmin, request: HttpRequest, wanted: Wanted) -> HttpRespon
     act.refresh_from_db(using=alias)
     level = messages.SUCCESS if not act.refused else messages.WARNING
     page.message_user(request, said(act), level)
-    return HttpResponseRedirect(page.address_of(BulkAct, id_))
+    acts = page.admin_site._registry.get(BulkAct)
+    may_follow = acts is not None and acts.has_view_permission(request)
+    return HttpResponseRedirect(page.address_of(BulkAct, id_) if may_follow else joblist.address(page))
 
 
 def _log_each(request: HttpRequest, page: PlainAdmin, wanted: Wanted, why: str) -> None:

@@ -56,6 +56,16 @@ def test_all_that_match_are_requeued_with_who_and_why(login: Login) -> None:
     assert "3 jobs. All that match “queue:emails”. Reason: the partner is back" in entry.change_message
 
 
+def test_who_may_not_follow_acts_is_led_back_to_the_list(login: Login) -> None:
+    client = login("view_deadletter", "view_job", "requeue_deadletter")
+    letter = rows.make_dead_letter()
+
+    response = do(client, "requeue", _selected_action=[str(letter.pk)])
+
+    assert (response.url, Job.objects.count()) == (list_of("job"), 1)
+    assert "Requeue: 1 of 1 done." in text_of(client.get(response.url))
+
+
 def test_chosen_jobs_are_each_in_the_log_as_well(login: Login) -> None:
     client = login(*PLACES, "cancel_job")
     chosen, other = rows.make_job(), rows.make_job()
