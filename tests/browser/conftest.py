@@ -100,9 +100,12 @@ def look(site: str, axe: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Look]
         browser = playwright.chromium.launch(executable_path=chromium(), args=arguments)
         lookers: list[Looker] = []
 
-        def open_(scheme: str = "light", width: int = 1360, zone: str = "UTC") -> Looker:
+        def open_(scheme: str = "light", width: int = 1360, zone: str = "UTC", scripts: bool = True) -> Looker:
             context = browser.new_context(
-                color_scheme=scheme, viewport={"width": width, "height": 860}, timezone_id=zone
+                color_scheme=scheme,
+                viewport={"width": width, "height": 860},
+                timezone_id=zone,
+                java_script_enabled=scripts,
             )
             context.add_cookies([{"name": settings.SESSION_COOKIE_NAME, "value": cookie, "url": site}])
             lookers.append(Looker(context.new_page(), site, axe))

@@ -179,3 +179,20 @@ def test_times_stand_in_the_reader_s_zone_with_utc_in_the_title(trial: Trial, lo
 
     one.sees("2026-07-01 21:00:00")
     assert one.page.get_attribute("time.djqueue-moment", "title") == "2026-07-01 12:00:00+00:00"
+
+
+def test_all_of_it_works_without_scripts(trial: Trial, look: Look) -> None:
+    queue = Queue.objects.create(name="emails", ready=7)
+    one = look(scripts=False)
+
+    one.overview()
+    one.sees("No worker is running: 7 ready jobs can't start")
+    assert not one.page.is_visible(".djq-live-bar")
+    one.page.click(".djq-nav >> text=Queues")
+    one.page.check("input[name=_selected_action]")
+    one.page.select_option("select[name=action]", label="Pause")
+    one.page.click("#changelist-form button[name=index]")
+    one.sees("1 paused for an hour")
+
+    queue.refresh_from_db()
+    assert queue.paused_by == "ada"
