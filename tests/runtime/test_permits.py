@@ -58,7 +58,7 @@ def held(number: int = 1, task: Any = call, lane: str = GATE) -> list[Held]:
 
 
 def state() -> str:
-    [view] = store.look(ALIAS, [NAME], SETTINGS)
+    [view] = [each for each in store.look(ALIAS, [NAME], SETTINGS) if each.name == NAME]
     return str(view.state)
 
 
@@ -207,5 +207,5 @@ def test_what_was_counted_is_reported_at_the_end(mine: Circuits) -> None:
 
     mine.flush()
 
-    [found] = store.listed(ALIAS, SETTINGS)
+    [found] = [each for each in store.listed(ALIAS, SETTINGS) if each.view.name == NAME]
     assert found.calls == 5
