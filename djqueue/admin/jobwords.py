@@ -20,7 +20,7 @@ def why(state: str, id_: UUID) -> dict[str, Any] | None:
     """Return the conditions of a claim for a job that waits, the first that does not hold in front."""
     if state not in WAITING:
         return None
-    found = reasons.about(source.alias(), id_)
+    found = reasons.about(source.alias(), id_, source.options().queues)
     if found is None:
         return None
     first = found.first

@@ -8,7 +8,7 @@ Invariant: `runnable`, that is all conditions of the job hold, is true exactly w
 serves its queue, knows its task and has room takes the job and starts it. A test with random states ties the two.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -18,9 +18,11 @@ from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, TaskResultDoesNotExist, t
 from djqueue.policy import aside, durations
 from djqueue.policy.gates import Gate as GateKind
 from djqueue.policy.weights import serves
+from djqueue.queueconf import QueueOptions
 from djqueue.states import State
-from djqueue.store import forecast, results
+from djqueue.store import forecast, limits, results, workers
 from djqueue.store import why as store
+from djqueue.store.limits import Block
 from djqueue.store.why import Facts, Gate, Held, Server
 
 GATES: dict[str, str] = {
@@ -29,6 +31,7 @@ GATES: dict[str, str] = {
     GateKind.CONCURRENCY: "concurrency limit",
     GateKind.TENANT: "tenant",
 }
+NO_SETTINGS: Mapping[str, QueueOptions] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +80,22 @@ def why(id: UUID | str, *, backend: str = DEFAULT_TASK_BACKEND_ALIAS) -> Why:
     except (ValueError, TypeError, AttributeError):
         raise TaskResultDoesNotExist(id) from None
     found: Any = task_backends[backend]
-    answer = about(found.alias_of_database, id_)
+    answer = about(found.alias_of_database, id_, found.djqueue_options.queues)
     if answer is None:
         raise TaskResultDoesNotExist(id)
     return answer
 
 
-def about(alias: str, id_: UUID) -> Why | None:
-    """Return the same of a job in this database; None where there is no such job."""
+def about(alias: str, id_: UUID, queues: Mapping[str, QueueOptions] = NO_SETTINGS) -> Why | None:
+    """Return the same of a job in this database; None where there is no such job.
+
+    `queues` are the settings of queues, which say the cap of tenants that have none of their own.
+    """
     facts = store.facts(alias, id_)
     if facts is None:
         return _finished(alias, id_)
-    gates = [] if facts.is_suspect else store.gates(alias, facts.queue_name, facts.lane)
-    own = [*_of_the_job(facts), *_gates(gates)]
+    gates = store.gates(alias, facts.queue_name, facts.lane)
+    own = [*_of_the_job(facts), *_gates(facts, gates), *_limits(facts, _blocks(alias, facts, queues))]
     servers = [] if facts.state is State.LEASED else store.servers(alias, facts.task_name)
     runnable = all(each.holds for each in own)
     ahead = store.ahead(alias, facts) if runnable and not facts.is_suspect else None
@@ -198,7 +204,8 @@ def _not_set_aside(facts: Facts) -> Condition:
     return Condition(name="not_set_aside", holds=False, detail=detail)
 
 
-def _gates(gates: Iterable[Gate]) -> Iterator[Condition]:
+def _gates(facts: Facts, gates: Iterable[Gate]) -> Iterator[Condition]:
+    """A suspect runs alone: closed gates hold it back, caps do not."""
     for gate in gates:
         name = f"{GATES.get(gate.name[:1], 'gate')} {gate.circuit or gate.name}"
         if gate.closed_until is not None:
@@ -206,10 +213,50 @@ def _gates(gates: Iterable[Gate]) -> Iterator[Condition]:
                 f": {gate.reason}" if gate.reason else ""
             )
             yield Condition(name="gate_open", holds=False, detail=detail, until=gate.closed_until)
-        if gate.max_running is not None:
+        if gate.max_running is not None and not facts.is_suspect:
             holds = gate.running < gate.max_running
             detail = f"{name}: {gate.running} of {gate.max_running} jobs are running"
             yield Condition(name="gate_has_room", holds=holds, detail=detail)
+
+
+def _blocks(alias: str, facts: Facts, queues: Mapping[str, QueueOptions]) -> list[Block] | None:
+    """Return the limits that are reached; None where the job has none, or already counts in them."""
+    if facts.state is State.LEASED:
+        return None
+    row = workers.queue_settings(alias).get(facts.queue_name)
+    cap = (queues.get(facts.queue_name) or QueueOptions()).tenant_max_running
+    if row is not None and row.tenant_max_running is not None:
+        cap = row.tenant_max_running
+    found = limits.blocked_by(alias, queue_name=facts.queue_name, lane=facts.lane, tenant_cap=cap)
+    # Closed gates and their caps have conditions of their own; of these only tenants' caps have no row there.
+    found = [each for each in found if each.why not in (limits.Why.CLOSED, limits.Why.CAPPED) or _is_of_tenant(each)]
+    return [each for each in found if not (facts.is_suspect and each.why is limits.Why.CAPPED)]
+
+
+def _is_of_tenant(block: Block) -> bool:
+    return block.why is limits.Why.CAPPED and block.gate.startswith(GateKind.TENANT)
+
+
+def _limits(facts: Facts, blocks: list[Block] | None) -> Iterator[Condition]:
+    if blocks is None:
+        return
+    if not blocks and facts.lane:
+        yield Condition(name="within_limits", holds=True, detail="none of its limits is reached")
+    for block in blocks:
+        yield Condition(name="within_limits", holds=False, detail=_limit(facts, block), until=block.until)
+
+
+def _limit(facts: Facts, block: Block) -> str:
+    if _is_of_tenant(block):
+        return f"tenant {facts.tenant_id or block.gate}: {block.running} of {block.most} jobs are running"
+    name = f"{GATES.get(block.gate[:1], 'limit')} {block.label}".strip()
+    match block.why:
+        case limits.Why.PAUSED:
+            return f"{name} is paused until {_moment(block.until)}"
+        case limits.Why.RATE:
+            return f"{name}: no start is left until {_moment(block.until)}"
+        case _:
+            return f"{name}: {block.running} of {block.most} jobs are running"
 
 
 def _fleet(facts: Facts, servers: list[Server]) -> Iterator[Condition]:

@@ -14,9 +14,11 @@ from djqueue.compat import TaskResultDoesNotExist
 from djqueue.conf import Options
 from djqueue.policy.gates import Gate, gate, lane
 from djqueue.policy.weights import QueueSelection
+from djqueue.queueconf import QueueOptions
+from djqueue.rates import Rate
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.plan import Plan
-from djqueue.store import claim, db, operate, pauses, workers
+from djqueue.store import claim, db, limits, operate, pauses, step, workers
 from djqueue.store.claim import Claimed
 from djqueue.store.pauses import Kind
 from djqueue.store.workers import WorkerInfo
@@ -197,6 +199,44 @@ def test_gates_say_whether_they_are_open_and_have_room(store: str) -> None:
     assert detail(one, "gate_open").endswith(": circuit open")
 
 
+def test_limits_that_are_reached_are_named_with_their_numbers_and_ends(store: str) -> None:
+    key, rate, tenant = limits.of_key("a"), limits.of_rate("partner"), gate(Gate.TENANT, "acme")
+    one = add_one(queue_name="q", lane=f"{rate}:{key}:{tenant}")
+    bend("tenant_id = 'acme'", one)
+    settings = {"q": QueueOptions(tenant_max_running=1)}
+    limits.declare_queue(ALIAS, "q", 1, None)
+    limits.set_limit(ALIAS, key, label="key a", running=1)
+    limits.set_limit(ALIAS, rate, label="key partner", rate=Rate(per_second=0.001, burst=1))
+    found = why.about(ALIAS, one, settings)
+    assert found is not None and found.runnable and detail(one, "within_limits") == "none of its limits is reached"
+
+    [running] = add(queue_name="q", lane=f"{key}:{tenant}")
+    bend("state = 'leased', lease_until = now(), leased_by = 'w9', attempts = 1", running)
+    db.rows(ALIAS, "update djqueue_limiter set tokens = 0, filled_at = clock_timestamp() where rate is not null")
+
+    found = why.about(ALIAS, one, settings)
+    assert found is not None and not found.runnable
+    said = {each.detail[:41] for each in found.conditions if not each.holds}
+    assert said >= {
+        "concurrency limit key a: 1 of 1 jobs are ", "limit queue q: 1 of 1 jobs are running",
+        "tenant acme: 1 of 1 jobs are running", "rate limit key partner: no start is left ",
+    }  # fmt: skip
+    [until] = [each.until for each in found.conditions if each.detail.startswith("rate limit")]
+    assert until is not None and until > SOON - timedelta(hours=1)
+
+
+def test_a_closed_gate_holds_back_a_suspect_and_a_cap_does_not(store: str) -> None:
+    circuit, tenant = gate(Gate.CIRCUIT, "stripe"), gate(Gate.TENANT, "acme")
+    one = add_one(queue_name="q", lane=f"{circuit}:{tenant}")
+    bend("suspect = true, attempts = 1", one)
+    close("q", tenant, until=None, most=0)
+    assert about(one).runnable
+
+    close("", circuit)
+
+    assert not about(one).runnable
+
+
 def test_without_a_worker_that_serves_the_queue_or_knows_the_task_nothing_starts(store: str) -> None:
     one = add_one()
     assert detail(one, "worker_serves_queue") == "0 of 0 live workers serve queue q"
@@ -261,12 +301,16 @@ def about_before(id_: UUID, said: set[UUID]) -> str:
     return f"said {'runnable' if id_ in said else 'not'}; now {[c.detail for c in about(id_).conditions]}"
 
 
+LIMITED = lane([(Gate.RATE, "key e"), (Gate.TENANT, "c")])
+LIMITS = [limits.of_key("d"), limits.of_rate("e")]
 LANES = [
     "",
     "",
     lane([(Gate.CIRCUIT, "a")]),
     lane([(Gate.CIRCUIT, "a"), (Gate.TENANT, "b")]),
     lane([(Gate.TENANT, "c")]),
+    LIMITED,
+    lane([(Gate.CIRCUIT, "a"), (Gate.CONCURRENCY, "key d")]),
 ]
 GATES = [gate(Gate.CIRCUIT, "a"), gate(Gate.TENANT, "b"), gate(Gate.TENANT, "c")]
 BENT = [
@@ -317,6 +361,11 @@ def some_obstacles(rng: random.Random) -> None:
                 close(queue, name, rng.choice([*moments, None]), most=rng.choice([None, None, 0, 500]))
     if rng.random() < 0.3:
         close("", rng.choice(GATES))
+    for name in LIMITS:
+        if rng.random() < 0.7:
+            limits.set_limit(ALIAS, name, running=rng.choice([None, 0, 500]), rate=Rate(per_second=1e-6, burst=500))
+            spent = rng.choice(["tokens = 0", "tokens = 500", "paused_until = now() + interval '1 h'"])
+            db.rows(ALIAS, f"update djqueue_limiter set filled_at = now(), {spent} where name = '{name}'")
 
 
 def everything_that_starts() -> list[Claimed]:
@@ -335,7 +384,8 @@ def everything_that_starts() -> list[Claimed]:
         if claimer.has_many_lanes:
             jobs += claimer.steps(200, 200)
         taken += jobs
-    while suspects := claim.claim_suspect(ALIAS, claimer.request(1, 1), claimer.names):
-        taken += suspects
+    for name in claimer.names:
+        while suspects := step.claim_suspect(ALIAS, claimer.request(1, 1), claimer.way(name)):
+            taken += suspects
     left = [job for job in taken if not claimer.stops.sets_aside(job)]
     return [job for job in left if job.expires_in is None or job.expires_in > 0]

@@ -21,7 +21,8 @@ def add_arguments(verbs: Any) -> None:
 
 def _why(options: dict[str, Any], out: Print) -> None:
     id_ = job_id(options["id"])
-    found = why.about(backend_of(options).alias_of_database, id_)
+    backend = backend_of(options)
+    found = why.about(backend.alias_of_database, id_, backend.djqueue_options.queues)
     if found is None:
         raise CommandError(f"expected the id of a job, got {id_}, which is in no table: never enqueued, or pruned")
     out(as_json(asdict(found)) if options["json"] else "\n".join(_said(found)))
