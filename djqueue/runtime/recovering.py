@@ -13,6 +13,7 @@ from djqueue.runtime.failing import Failing
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.slot_table import R_CANCEL, SUSPECTS_WAIT, SlotTable
 from djqueue.store import claim, db, finish, lease, ordering, recover, workers
+from djqueue.store.ordering import Key
 from djqueue.store.recover import Overdue
 
 log = logging.getLogger("djqueue")
@@ -108,12 +109,19 @@ class LetOut:
     IDLE_SECONDS = 0.25
     """An ack lets out the next job itself; this is for all other ends, and for what an ack could not see."""
 
+    SWEEP_SECONDS = 60.0
+    """How often all keys are looked through for what nobody has told of."""
+
     def __init__(self, alias: str) -> None:
         self._alias = alias
         self._after = 0
+        self._swept_at = time.monotonic()
+        self._sweeping: Key | None = None
 
     def tick(self) -> float:
         """Go through the keys that have wake rows, as far as the time allows."""
+        if self._sweeping is not None or time.monotonic() - self._swept_at > self.SWEEP_SECONDS:
+            self._sweep()
         if not ordering.waits(self._alias):
             return self.IDLE_SECONDS
         until = time.monotonic() + TICK_FOR_SECONDS
@@ -123,6 +131,12 @@ class LetOut:
             if after is None:
                 return SOON_SECONDS
         return 0.0
+
+    def _sweep(self) -> None:
+        self._sweeping, lost = ordering.sweep(self._alias, self._sweeping)
+        self._swept_at = time.monotonic()
+        if lost:
+            log.warning("ordering keys without a head are let out keys=%d", lost)
 
 
 class Orphans:

@@ -22,6 +22,7 @@ MOST_LOCKS = 100
 
 TICK_ROWS = 1_000
 TICK_KEYS = 200
+SWEEP_KEYS = 1_000
 
 
 class Key(NamedTuple):
@@ -112,6 +113,29 @@ for update skip locked
 """
 DROP = "delete from djqueue_wake where id = any(%(ids)s::bigint[])"
 
+# A net below: keys whose head has ended without a word, as under workers of a release that knows no ordering keys. From
+# key to key by single descents of the index of what is parked.
+SWEEP = f"""
+with recursive k(q, o) as (
+    (select queue_name, ordering_key from djqueue_job
+    where state = 'parked' and parked_for is null and ordering_key is not null
+        and (queue_name, ordering_key) > (%(queue)s, %(key)s) order by queue_name, ordering_key limit 1)
+    union all
+    select n.queue_name, n.ordering_key from k cross join lateral (
+        select queue_name, ordering_key from djqueue_job
+        where state = 'parked' and parked_for is null and ordering_key is not null
+            and (queue_name, ordering_key) > (k.q, k.o) order by queue_name, ordering_key limit 1) n),
+seen as materialized (select q, o from k limit {SWEEP_KEYS}),
+lost as (
+    insert into djqueue_wake (queue_name, ordering_key)
+    select q, o from seen
+    where (select true from djqueue_job j where j.queue_name = q and j.ordering_key = o
+            and (j.state <> 'parked' or j.parked_for is not null) limit 1) is null
+        and (select true from djqueue_key_block b where b.queue_name = q and b.ordering_key = o limit 1) is null
+    returning 1)
+select q, o, (select count(*) from seen), (select count(*) from lost) from seen order by q desc, o desc limit 1
+"""
+
 
 def start_let_out(alias: str, keys: Iterable[Key], *, tell: bool) -> None:
     """Send the let-out after an end of these keys' heads, in its transaction, on an adopted connection. Keys that can't
@@ -154,6 +178,17 @@ def turn(alias: str, after: int = 0) -> Turn:
             db.rows(alias, DROP, {"ids": done})
     is_end = len(taken) < TICK_ROWS and (not taken or last == taken[-1][0])
     return Turn(let_out=sum(word == "out" for word in words.values()), after=None if is_end else last)
+
+
+def sweep(alias: str, after: Key | None = None) -> tuple[Key | None, int]:
+    """Write wake rows for keys that have no head and should have one, of the next 1,000 keys; return where to go on
+    (None: the end was reached) and how many there were."""
+    start = after or Key("", "")
+    found = db.rows(alias, SWEEP, {"queue": start.queue_name, "key": start.ordering_key})
+    if not found:
+        return None, 0
+    queue_name, ordering_key, seen, lost = found[0]
+    return (Key(queue_name, ordering_key) if seen == SWEEP_KEYS else None), lost
 
 
 def _look(alias: str, keys: Sequence[Key]) -> dict[Key, str]:

@@ -499,6 +499,32 @@ def test_a_key_that_is_held_keeps_its_wake_rows_and_nobody_else_waits_for_it(com
     assert count("wake") == 0
 
 
+def test_a_sweep_finds_keys_whose_head_has_gone_without_a_word(store: str) -> None:
+    """As under workers of a release that knows nothing of ordering keys."""
+    blocked_ids = blocked()
+    heads = [ordered(f"k{n:04}") for n in range(3)]
+    behind = [ordered(f"k{n:04}") for n in range(3)]
+    tick()
+    db.rows(ALIAS, "delete from djqueue_job where id = any(%(ids)s)", {"ids": heads[:2]})
+
+    assert ordering.sweep(ALIAS) == (None, 2)
+
+    assert tick() == 2
+    assert states(*behind) == ["ready", "ready", "parked"]
+    assert states(blocked_ids[1]) == ["parked"]
+    assert ordering.sweep(ALIAS) == (None, 0)
+
+
+def test_a_sweep_goes_on_where_it_was(store: str) -> None:
+    jobs = [new_job(ordering_key=f"k{n:04}") for n in range(1_200) for _ in range(2)]
+    list(enqueue.enqueue_many(ALIAS, jobs))
+
+    after, lost = ordering.sweep(ALIAS)
+
+    assert (after, lost) == (Key("q", "k0999"), 900)  # a hundred heads in one transaction
+    assert ordering.sweep(ALIAS, after) == (None, 200)
+
+
 # ------------------------------------------------------------------------------------------------ races, in every order
 
 

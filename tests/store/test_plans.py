@@ -209,6 +209,7 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
         lambda: enqueue._arrays([new_job(dedupe_key=f"k{n}", ordering_key=f"o{n}") for n in range(50)]),
         {DEDUPE, HEAD, NEXT},
     ),
+    "sweep": (ordering.SWEEP, lambda: {"queue": "", "key": ""}, {HEAD, NEXT}),
     "lock keys": (
         ordering.LOCK,
         lambda: {"queues": ["q"] * 50, "keys": [f"o{n}" for n in range(50)], "most": 100},
