@@ -120,14 +120,14 @@ class Job(models.Model):
             ),
             models.Index(
                 Func("lane", Value("k[0-9a-f]{16}"), function="substring", output_field=models.TextField()),
-                name="djqueue_job_holding",
-                condition=Q(state=State.LEASED.value) & ~Q(lane=""),
+                name="djqueue_job_holds",
+                condition=Q(leased_by__isnull=False) & ~Q(lane=""),
             ),
             models.Index(
                 F("queue_name"),
                 Func("lane", Value("t[0-9a-f]{16}"), function="substring", output_field=models.TextField()),
-                name="djqueue_job_tenant",
-                condition=Q(state=State.LEASED.value) & ~Q(lane=""),
+                name="djqueue_job_of_tenant",
+                condition=Q(leased_by__isnull=False) & ~Q(tenant_id=""),
             ),
             models.Index(fields=["run_at"], name="djqueue_job_due", condition=Q(state=State.SCHEDULED.value)),
             models.Index(

@@ -53,6 +53,8 @@ class Claimer:
         self._walkers: dict[str, Walker] = {}
         self._rest: list[_Source] = []
         self._asked = 0
+        self._asked_names: list[str] = []
+        self._empty_until: dict[str, float] = {}
         self._passed_all = True
         self._refreshed_at = float("-inf")
         self._full_at = float("-inf")
@@ -113,13 +115,15 @@ class Claimer:
         self._rest, self._asked, self._passed_all = sources[len(plain) :], limit, True
         request = self.request(limit, free)
         now = time.monotonic()
-        self._was_full = self._was_short or now - self._full_at >= RESCAN_SECONDS
+        names = [source.queue_name for source in plain]
+        self._was_full = self._was_short or now - self._full_at >= RESCAN_SECONDS or not self._is_known(names)
         if not self._was_full:
             places = self._places(plain)
             if places:
                 return claim.start_claim(self._alias, request, places)
         self._was_full = True
         self._full_at = now
+        self._asked_names = names
         if not plain:
             return None
         return claim.start_full_claim(
@@ -131,6 +135,8 @@ class Claimer:
         self._was_short = len(jobs) < limit
         was_bound = self._shares.took(Counter(job.queue_name for job in jobs))
         now = time.monotonic()
+        if self._was_full:
+            self._note_empty({job.queue_name for job in jobs if not job.lane}, now)
         for job in jobs:
             if not job.lane:
                 key = (job.queue_name, job.priority)
@@ -162,6 +168,23 @@ class Claimer:
     def look_again(self) -> None:
         """Something may have been given back below a mark: look at everything next time."""
         self._was_short = True
+        self._empty_until.clear()
+
+    def _is_known(self, names: Sequence[str]) -> bool:
+        """Tell whether the first of these queues that is not known to be empty has marks: a queue that has none yet
+        would lose its share to those that have."""
+        now = time.monotonic()
+        first = next((name for name in names if self._empty_until.get(name, 0) < now), None)
+        marked = {name for (name, _), (_, at) in self._marks.items() if now - at < FORGET_SECONDS}
+        return first is None or first in marked
+
+    def _note_empty(self, found: set[str], now: float) -> None:
+        """After a full claim: what was asked before the last queue that gave something, and gave nothing, is empty."""
+        last = max((place for place, name in enumerate(self._asked_names) if name in found), default=-1)
+        asked = self._asked_names if self._was_short else self._asked_names[: last + 1]
+        for name in asked:
+            if name not in found:
+                self._empty_until[name] = now + RESCAN_SECONDS
 
     def _order(self, limit: int) -> list["_Source"]:
         now = time.monotonic()

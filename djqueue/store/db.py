@@ -63,6 +63,23 @@ def rows_or_overflow(alias: str, sql: str, overflow_sql: str, params: Params) ->
     return rows(alias, overflow_sql, params)
 
 
+# Only for the transaction: behind a pooler the session is somebody else's a moment later.
+GENERIC_PLANS = "select set_config('plan_cache_mode', 'force_generic_plan', true)"
+
+
+def rows_by_generic_plan(alias: str, sql: str, params: Params) -> list[Row]:
+    """Run one large statement by its prepared plan for whatever values: to plan it takes longer than to run it. In a
+    transaction of its own where none is open; one round trip."""
+    connection: Any = connections[alias]
+    if not getattr(connection, _ADOPTED, False):
+        return rows(alias, sql, params)
+    raw = _raw(alias)
+    with raw.pipeline(), nullcontext() if _in_transaction(alias) else raw.transaction():
+        raw.execute(GENERIC_PLANS)
+        cursor = execute(alias, sql, params)
+    return fetch(cursor)
+
+
 def rows_apart(alias: str, sql: str, params: Params) -> list[Row]:
     """Run one statement on a connection of its own, which is closed again: for what must not be rolled back with the
     transaction that is open here. It may be called in a running event loop."""

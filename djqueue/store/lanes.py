@@ -47,12 +47,14 @@ class Walk:
 
 # ------------------------------------------------------------------------------------------------ how much room is left
 
-# Live leases, counted up to the limit and no further: nothing can leak.
-_HOLDING = """(select count(*) from (select from djqueue_job y where y.state = 'leased' and y.lane <> ''
+# Live leases, counted up to the limit and no further: nothing can leak. `leased_by` says the same as the state, but so
+# each of these counts has an index of its own: by the state a plan that was made while little was leased, and is kept,
+# would read the leases of all.
+_HOLDING = """(select count(*) from (select from djqueue_job y where y.leased_by is not null and y.lane <> ''
     and substring(y.lane, 'k[0-9a-f]{{16}}') = {gate} limit {most}) z)"""
 _IN_QUEUE = """(select count(*) from (select from djqueue_job y where y.state = 'leased' and y.queue_name = {queue}
     limit {most}) z)"""
-_OF_TENANT = """(select count(*) from (select from djqueue_job y where y.state = 'leased' and y.lane <> ''
+_OF_TENANT = """(select count(*) from (select from djqueue_job y where y.leased_by is not null and y.tenant_id <> ''
     and y.queue_name = %(queue)s and substring(y.lane, 't[0-9a-f]{{16}}') = {gate} limit {most}) z)"""
 # The moment of the statement, which is after the limiter was locked: no two fillings overlap.
 _TOKENS = """case when coalesce(m.rate, m.declared_rate) is not null then least(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from djqueue.store import db, limits
-from djqueue.store.claim import _CLAIMABLE, _PICK, _TAKE, CLAIM_FULL, Claimed, Request, in_order, params
+from djqueue.store.claim import _PICK, _TAKE, CLAIM_FULL, Claimed, Request, in_order, params
 from djqueue.store.lanes import _CLAIM, _LOOK, _ROOM, _TOKENS, Walk, lanes, walk_params
 
 
@@ -48,7 +48,7 @@ from wanted w left join locked k on k.name = w.gate
 # tenant's mean, so that a batch of long jobs is seen before it has run.
 _VIRTUAL = """case when %(weighted)s then (
     select greatest(coalesce(t.virtual_seconds, 0), f.base) + coalesce(t.mean_seconds, 1) * (
-            select count(*) from djqueue_job y where y.state = 'leased' and y.lane <> ''
+            select count(*) from djqueue_job y where y.leased_by is not null and y.tenant_id <> ''
                 and y.queue_name = %(queue)s and substring(y.lane, 't[0-9a-f]{16}') = u.gate)
         / coalesce(t.weight, (%(tiers)s::jsonb ->> t.tier)::float8, 1)
     from (select substring(l.lane, 't[0-9a-f]{16}') as gate) u
@@ -61,6 +61,9 @@ _SPENT = """spent as (
         select gate, count(*) as n from (select substring(lane from 'r[0-9a-f]{16}') as gate from m
             union all select %(queue_gate)s::text from m) x where gate is not null group by gate) s on s.gate = h.name
     where m.name = h.name and h.tokens is not null)"""
+# `coalesce`, so that the plan for whatever values does not take an empty list of strangers for one that leaves no job,
+# and sort the whole lane.
+_OURS = "state = 'ready' and not suspect and coalesce(task_name <> all(%(strangers)s::text[]), true)"
 # Several lanes may share a limiter: together they get no more than its room (rates, holds), and free slots only.
 CLAIM_STEP = f"""
 with recursive held as materialized (
@@ -72,7 +75,7 @@ c as materialized (
         select l.lane, l.room, l.n, {_VIRTUAL} as virtual from l where l.room > 0 and l.lane is not null
         order by virtual, n) o
     cross join lateral (
-        select {_PICK} from djqueue_job where queue_name = %(queue)s and lane = o.lane and {_CLAIMABLE}
+        select {_PICK} from djqueue_job where queue_name = %(queue)s and lane = o.lane and {_OURS}
         order by priority desc, run_at, seq limit least(o.room, %(per_lane)s) for no key update skip locked) r
     limit least(%(limit)s::bigint, case when %(queue_gate)s::text is not null then coalesce(
         (select coalesce(room, %(limit)s) from held where name = %(queue_gate)s::text), 0) end)),
@@ -138,7 +141,7 @@ def step(alias: str, request: Request, walk: Walk, *, limited: bool = False) -> 
     if not limited and walk.queue_gate is None:
         return _claim(alias, request, walk, [])
     with db.one_transaction(alias):
-        wanted = db.rows(alias, LOCK, params(request) | walk_params(walk))
+        wanted = db.rows_by_generic_plan(alias, LOCK, params(request) | walk_params(walk))
         walked = _claim(alias, request, walk, [gate for gate, _, is_mine, _ in wanted if is_mine])
     unknown = [(gate, lane) for gate, lane, _, is_known in wanted if not is_known and lane is not None]
     if not unknown:
@@ -165,7 +168,8 @@ def claim_now(alias: str, request: Request, queue_names: Sequence[str]) -> list[
 
 
 def _claim(alias: str, request: Request, walk: Walk, limiters: list[str]) -> Walked:
-    found = db.rows(alias, CLAIM_STEP, params(request) | walk_params(walk) | {"limiters": limiters})
+    told = params(request) | walk_params(walk) | {"limiters": limiters}
+    found = db.rows_by_generic_plan(alias, CLAIM_STEP, told)
     jobs = in_order(Claimed._make(row[:-3]) for row in found if row[0] is not None)
     last, seen, met_limits = found[0][-3:]
     cursor = None if last is None else last + chr(1)

@@ -83,7 +83,7 @@ from (
     select t.queue_name, min(t.virtual_seconds) as least from djqueue_tenant t
     where t.queue_name = any(%(queues)s::text[]) and t.gate <> '' and (t.gate = any(%(gates)s::text[]) or t.gate in (
         select substring(j.lane, 't[0-9a-f]{16}') from djqueue_job j
-        where j.state = 'leased' and j.lane <> '' and j.queue_name = t.queue_name))
+        where j.leased_by is not null and j.tenant_id <> '' and j.queue_name = t.queue_name))
     group by t.queue_name) x
 where b.queue_name = x.queue_name and b.gate = '' and b.virtual_seconds < x.least
 """

@@ -27,7 +27,8 @@ TENANT = gate(Gate.TENANT, "t")
 def limited(count: int = 1, *, lane: str = KEY, queue: str = "q", most: int | None = None, **rate: float) -> None:
     """Jobs behind a limiter, as the backend writes them."""
     said = {"k": {"label": "key a", "most": most}, "r": {"label": "key partner", **rate}}
-    add(count, lane=lane, queue_name=queue, options=json.dumps({"limits": said}))
+    tenant = "t" if TENANT in lane else ""
+    add(count, lane=lane, tenant_id=tenant, queue_name=queue, options=json.dumps({"limits": said}))
 
 
 def take_limited(
@@ -291,8 +292,8 @@ def test_suspects_of_a_limited_queue_and_behind_closed_gates_wait(store: str) ->
 
 def test_a_tenant_runs_no_more_than_its_cap(store: str) -> None:
     mine, other = gate(Gate.TENANT, "mine"), gate(Gate.TENANT, "other")
-    add(9, lane=mine)
-    add(9, lane=other)
+    add(9, lane=mine, tenant_id="mine")
+    add(9, lane=other, tenant_id="other")
     db.rows(
         ALIAS,
         "insert into djqueue_tenant (queue_name, tenant_id, gate, max_running) values ('q', 'mine', %s, 1)",

@@ -65,8 +65,8 @@ def fill_tables() -> None:
     )
     load(
         1_000,
-        "queue_name, state, attempts, leased_by, lease_until, lane",
-        "'lanes', 'leased', 1, 'w' || n % 20, now() + '1 h', "
+        "queue_name, state, attempts, leased_by, lease_until, tenant_id, lane",
+        "'lanes', 'leased', 1, 'w' || n % 20, now() + '1 h', 't' || n % 200, "
         "'k' || lpad(to_hex(n % 300), 16, '0') || ':t' || lpad(to_hex(n % 200), 16, '0')",
     )
     load(10_000, "queue_name, state, ordering_key", "'q', 'parked', 'o' || n % 50")
@@ -155,7 +155,7 @@ def pages(plan: dict[str, Any]) -> int:
 # ------------------------------------------------------------------------------------------------ every statement
 
 CLAIM_INDEX, PKEY = "djqueue_job_claim", "djqueue_job_pkey"
-HOLDING, OF_TENANT = "djqueue_job_holding", "djqueue_job_tenant"
+HOLDING, OF_TENANT = "djqueue_job_holds", "djqueue_job_of_tenant"
 LEASED, DUE, SUSPECT, ASIDE = "djqueue_job_leased", "djqueue_job_due", "djqueue_job_suspect", "djqueue_job_aside"
 DEDUPE, LETTER = "djqueue_job_dedupe", "djqueue_dead_letter_pkey"
 HEAD, NEXT = "djqueue_job_head", "djqueue_job_next"
