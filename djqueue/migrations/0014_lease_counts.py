@@ -10,7 +10,7 @@ def _gate(pattern: str) -> Func:
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("djqueue", "0012_tenant_caps"),
+        ("djqueue", "0013_dedupe_windows"),
     ]
 
     operations = [
