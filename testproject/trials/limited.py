@@ -69,6 +69,7 @@ def told_to_wait(context: JobContext, label: str, seconds: float) -> None:
     ledger.write(label, f"attempt {context.attempt}")
     if context.attempt == 1:
         context.pause_limit(timedelta(seconds=seconds), reason="429")
+        ledger.write(label, "paused")
         raise Retry(after=0)
 
 

@@ -64,7 +64,7 @@ def test_no_limit_is_exceeded_no_order_broken_and_nothing_stuck_while_workers_ar
 def test_a_handler_pauses_its_limit_though_its_transaction_is_rolled_back(trial: Trial) -> None:
     limited.told_to_wait.enqueue("told", 2.0)
     trial.supervisor("--processes", "1", "--threads", "2", options=OPTIONS)
-    eventually(lambda: trial.events("attempt 1")["told"] == 1, 20)
+    eventually(lambda: trial.events("paused")["told"] == 1, 20)
     limited.told_to_wait.enqueue("later", 0.0)
 
     trial.wait_until_done()
