@@ -2,6 +2,7 @@
 
 import pytest
 
+from djqueue.policy.histogram import bucket
 from djqueue.runtime.presence import resident_bytes
 from djqueue.store import workers
 from djqueue.store.workers import Order
@@ -28,6 +29,17 @@ def test_a_row_tells_the_memory_the_pace_and_how_long_jobs_waited(trial: Trial) 
     eventually(lambda: rows("select 1 from djqueue_worker where memory_bytes > 1000000 and jobs_per_minute > 0"), 10)
     eventually(lambda: rows("select 1 from djqueue_stat where outcome = 'succeeded' and 0 < any(wait_histogram)"), 15)
     assert rows("select version from djqueue_code_version") == [("2026.1",)]
+
+
+def test_a_wait_is_counted_from_the_moment_when_the_job_could_run(trial: Trial) -> None:
+    tasks.note.enqueue("late")
+    rows("update djqueue_job set run_at = clock_timestamp() - interval '1000 s'")
+    trial.supervisor("--processes", "1", options=QUICK)
+    trial.wait_until_done()
+
+    [(waits,)] = eventually(lambda: rows("select wait_histogram from djqueue_stat"), 15)
+    assert [place for place, count in enumerate(waits) if count] == [bucket(1_000)]
+    assert bucket(1_000) == bucket(1_040)  # however slowly the worker starts
 
 
 def test_a_worker_asked_to_restart_ends_its_job_and_another_takes_its_place(trial: Trial) -> None:

@@ -22,13 +22,15 @@ def stat(minutes_ago: int, **fields: object) -> None:
 
 def test_the_running_minute_is_the_last_step_and_what_is_older_than_the_span_is_left_out() -> None:
     for minutes_ago in (0, 1, 59, 60, 61):
-        stat(minutes_ago, count=10 + minutes_ago)
+        stat(minutes_ago, count=10 + minutes_ago, wait_histogram=[1])
 
     ended = figures.ended(ALIAS, 60, 60)
 
     [row] = ended.by_outcome.values()
     assert (row[-1], row[-2], row[0]) == (10, 11, 69)
     assert sum(row) == sum(ended.by_queue["a"]) == 90
+    assert sorted(figures.waits(ALIAS, 60, 60)) == [0, 58, 59]
+    assert [run.count for run in figures.runs(ALIAS, 60, 60)] == [90]
 
 
 def test_what_ended_is_told_apart_by_outcome_and_by_queue() -> None:
