@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 MAX_WEIGHT = 1000
+MAX_SLOTS = 500
+SLOTS_EXAMPLE = 'for example "critical:2,emails:1"'
 EXAMPLE = 'for example "default:5,email:3,images", "*" or "*,-reports"'
 
 
@@ -58,6 +60,19 @@ class QueueSelection:
         return [name for name in dict.fromkeys((*self.weights, *others)) if name not in self.excluded]
 
 
+def parse_slots(text: str) -> dict[str, int]:
+    """Read `name:slots` parted by commas. Raises `ValueError` with what was expected."""
+    slots: dict[str, int] = {}
+    for item in _items(text, "slots", SLOTS_EXAMPLE) if text else ():
+        name, _, number = item.rpartition(":")
+        if not name or not (number.isascii() and number.isdigit() and 1 <= int(number[:10]) <= MAX_SLOTS):
+            raise ValueError(f"slots: expected a queue and 1 to {MAX_SLOTS} slots, got {item!r}; {SLOTS_EXAMPLE}")
+        if name in slots:
+            raise ValueError(f"slots: expected each queue once, got {name!r} twice; {SLOTS_EXAMPLE}")
+        slots[name] = int(number)
+    return slots
+
+
 def serves(said: Iterable[str], queue_name: str) -> bool:
     """Tell whether a worker that says so of itself (`name`, `*`, `-name`) serves a queue."""
     words = set(said)
@@ -76,10 +91,10 @@ def shuffle(weights: Mapping[str, float], rng: random.Random) -> list[str]:
     return sorted(keys, key=keys.__getitem__)
 
 
-def _items(text: str) -> list[str]:
+def _items(text: str, what: str = "queues", example: str = EXAMPLE) -> list[str]:
     items = [item.strip() for item in text.split(",")]
     if not all(items):
-        raise ValueError(f"queues: expected names parted by commas, got {text!r}; {EXAMPLE}")
+        raise ValueError(f"{what}: expected names parted by commas, got {text!r}; {example}")
     return items
 
 

@@ -93,7 +93,7 @@ class Spawner:
         self.method = start_method or ("fork" if "fork" in methods else "spawn")
         self._context: Any = multiprocessing.get_context(self.method)
         self._plan = plan
-        pages = plan.processes * 4 + SPARE_PAGES
+        pages = (plan.processes + len(plan.reserved)) * 4 + SPARE_PAGES
         self.table = SlotTable.inherited(pages) if self.method == "fork" else SlotTable.in_file(pages)
 
     def pipe(self) -> tuple[Connection, Connection]:

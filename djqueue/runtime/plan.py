@@ -1,7 +1,7 @@
 """What a supervisor is asked to do: the command line and the settings, resolved once and passed to every process."""
 
 import socket
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from uuid import UUID, uuid4
 
 from djqueue.conf import Options
@@ -31,6 +31,8 @@ class Plan:
     """Share of the jobs that are delivered twice, or lose their process after their effect; see `chaos`."""
     pool: Pool | None = None
     """The pool of workers that this one belongs to; None: it serves all tenants."""
+    reserved: tuple[tuple[str, int], ...] = ()
+    """Queues that have slots of their own, and how many: each in a worker process beside the others."""
     cron: bool = True
     reaper: bool = True
     supervisor_id: str = field(default_factory=lambda: str(uuid4()))
@@ -40,6 +42,11 @@ class Plan:
     def alias(self) -> str:
         """The alias of the database."""
         return self.options.database
+
+    def of_reservation(self, place: int) -> "Plan":
+        """Return the plan of the worker with the slots that are reserved for one queue."""
+        name, slots = self.reserved[place]
+        return replace(self, threads=slots, selection=QueueSelection(weights={name: 1}))
 
 
 def new_worker_id() -> UUID:

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, NoReturn
 
 from djqueue.runtime.plan import Plan
-from djqueue.runtime.slot_table import ORDER_DRAIN, ORDERS, ZYGOTE, Page, SlotTable
+from djqueue.runtime.slot_table import KIND, ORDER_DRAIN, ORDERS, RESERVATION, ZYGOTE, Kind, Page, SlotTable
 
 if TYPE_CHECKING:
     from djqueue.runtime.zygote import Zygote
@@ -95,6 +95,8 @@ def _work(plan: Plan, table: SlotTable, index: int, numbers: Iterable[int]) -> i
 
     page = table.pages[index]
     sys.setswitchinterval(SWITCH_SECONDS)
+    if page.get(KIND) == Kind.RESERVED:
+        plan = plan.of_reservation(page.get(RESERVATION))
     worker = Worker(plan, page, _zygote(plan, page, numbers))
     strays: list[int] = []
 

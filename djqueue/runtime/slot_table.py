@@ -33,7 +33,7 @@ _EMPTY_PAGE = memoryview(bytes(8 * _PAGE)).cast("q")
 
 STOP_KEEPER, SUSPECTS_WAIT, KEEPER_BEAT = range(3)
 STATUS, PID, ID_HIGH, ID_LOW, BEAT, PROGRESS, ORDERS, EXIT_CODE, WHY, KIND, DONE, REPLACE, ENDED_AT = range(13)
-STOPPING, ZYGOTE = range(13, 15)
+STOPPING, ZYGOTE, RESERVATION = range(13, 16)
 R_SEQUENCE, R_HIGH, R_LOW, R_TOKEN, R_STATE, R_STARTED, R_DEADLINE, R_REVOKED, R_LOST, R_CANCEL = range(10)
 
 
@@ -73,6 +73,8 @@ class Kind(IntEnum):
 
     WORKER = 0
     SUSPECTS = 1
+    RESERVED = 2
+    """The slots that are reserved for one queue: the one at this place in the plan's `reserved`."""
 
 
 ORDER_DRAIN = 1

@@ -1,5 +1,6 @@
 """From a command line to a running supervisor: resolve the plan, say what is wrong with it, run."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +13,7 @@ from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends
 from djqueue.conf import nearest
 from djqueue.exceptions import ConfigurationError
 from djqueue.policy.fair import Pool
-from djqueue.policy.weights import QueueSelection
+from djqueue.policy.weights import QueueSelection, parse_slots, serves
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.supervisor import Supervisor
 
@@ -34,6 +35,7 @@ class Wishes:
     backend: str = DEFAULT_TASK_BACKEND_ALIAS
     drain: str = ""
     max_jobs: int = 0
+    slots: str = ""
     pool: str = ""
     chaos: float = 0
     cron: bool = True
@@ -52,10 +54,12 @@ def make_plan(wishes: Wishes) -> Plan:
     _chaos(wishes.chaos, backend)
     try:
         selection = QueueSelection.parse(wishes.queues)
+        reserved = parse_slots(wishes.slots)
         pool = Pool.parse(wishes.pool) if wishes.pool else None
     except ValueError as error:
         raise WishRefused(f"--{error}") from error
     _known_queues(selection, backend)
+    _served(reserved, selection)
     return Plan(
         backend=wishes.backend,
         options=backend.djqueue_options,
@@ -65,6 +69,7 @@ def make_plan(wishes: Wishes) -> Plan:
         threads=wishes.threads,
         drain=wishes.drain,
         max_jobs=wishes.max_jobs,
+        reserved=tuple(reserved.items()),
         pool=pool,
         chaos=wishes.chaos,
         cron=wishes.cron,
@@ -131,6 +136,13 @@ def _chaos(share: float, backend: DjqueueBackend) -> None:
             "--chaos: expected DEBUG or OPTIONS['allow_chaos'] to be True, since handlers run twice and processes are "
             "killed, got neither"
         )
+
+
+def _served(reserved: Iterable[str], selection: QueueSelection) -> None:
+    """Slots of a queue that is not served would only hide that nobody serves it with the others."""
+    for name in reserved:
+        if not serves(selection.words(), name):
+            raise WishRefused(f"--slots: expected a queue that --queues serves, got {name!r}; name it there as well")
 
 
 def _within(name: str, value: int, low: int, high: int) -> None:

@@ -23,6 +23,7 @@ from djqueue.runtime.slot_table import (
     EXIT_CODE,
     PID,
     REPLACE,
+    RESERVATION,
     STATUS,
     SUSPECTS_WAIT,
     WHY,
@@ -65,6 +66,7 @@ class Supervisor:
         self._killed = False
         self._stillborn = 0
         self._drained = 0
+        self._drained_reservations: set[int] = set()
         self._exit_code = 0
         self._turned_at = time.monotonic()
 
@@ -141,8 +143,10 @@ class Supervisor:
         page.set(ENDED_AT, now_ns())
         page.set(STATUS, PageStatus.ENDED if has_run else PageStatus.FREE)  # what has not run has claimed nothing
         self._keeper.wake()
-        if code == 0 and child.kind is Kind.WORKER and not child.is_condemned:
-            self._drained += 1
+        if code == 0 and not child.is_condemned:
+            self._drained += child.kind is Kind.WORKER
+            if child.kind is Kind.RESERVED:
+                self._drained_reservations.add(page.get(RESERVATION))
         if code not in (0, process.EXIT_RECYCLED):
             log.warning("worker ended worker=%s pid=%d exit_code=%d", page.worker_id, child.pid, code)
             self._hold_back(child, code, has_run)
@@ -235,14 +239,24 @@ class Supervisor:
         wanted = self._plan.processes - (self._drained if self._plan.drain else 0)
         for _ in range(wanted - kinds.count(Kind.WORKER)):
             self._start_worker(Kind.WORKER)
+        for place in range(len(self._plan.reserved)):
+            self._fill_reservation(place)
         if self._table.get(SUSPECTS_WAIT) and Kind.SUSPECTS not in kinds:
             self._table.set(SUSPECTS_WAIT, 0)
             self._start_worker(Kind.SUSPECTS)
 
+    def _fill_reservation(self, place: int) -> None:
+        is_there = any(
+            child.kind is Kind.RESERVED and child.page.get(RESERVATION) == place and not child.is_condemned
+            for child in self._workers
+        )
+        if not is_there and not (self._plan.drain and place in self._drained_reservations):
+            self._start_worker(Kind.RESERVED, place)
+
     def _is_drained(self) -> bool:
         return self._drained >= self._plan.processes and not self._workers and not self._table.ended()
 
-    def _start_worker(self, kind: Kind) -> None:
+    def _start_worker(self, kind: Kind, reservation: int = 0) -> None:
         if not self._throttles[kind].is_open:
             return
         page = self._table.free_page()
@@ -250,6 +264,7 @@ class Supervisor:
             self._make_room()
             return  # next turn, when the keeper has settled an ended one
         page.assign(new_worker_id(), kind)
+        page.set(RESERVATION, reservation)
         try:
             child = self._spawner.start(f"worker-{page.index}", process.run_worker, page.index, self._numbers)
         except OSError as error:

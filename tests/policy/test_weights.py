@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from djqueue.policy.weights import QueueSelection, serves, shuffle
+from djqueue.policy.weights import QueueSelection, parse_slots, serves, shuffle
 
 
 def test_queues_are_read_with_their_weights() -> None:
@@ -99,3 +99,16 @@ def test_what_a_worker_says_of_itself_tells_which_queues_it_serves(
 
     assert all(serves(words, name) for name in served)
     assert not any(serves(words, name) for name in others)
+
+
+def test_reserved_slots_are_read() -> None:
+    assert parse_slots("critical:2, a:b:1") == {"critical": 2, "a:b": 1}
+    assert parse_slots("") == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["critical", "critical:", ":2", "critical:0", "critical:501", "critical:x", "a:1,a:2", "a:1,"]
+)
+def test_what_is_no_reservation_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(ValueError, match="critical:2,emails:1"):
+        parse_slots(text)

@@ -32,6 +32,7 @@ def add_worker_arguments(parser: CommandParser) -> None:
     parser.add_argument("--queues", default="*", help="for example default:5,email:3 or *,-reports (default: *, all)")
     parser.add_argument("--processes", type=int, default=1, help="worker processes (default: 1)")
     parser.add_argument("--threads", type=int, default=8, help="jobs at a time in each process (default: 8)")
+    parser.add_argument("--slots", default="", help="more slots for some queues only, for example critical:2")
     parser.add_argument("--backend", default="default", help="alias in TASKS (default: default)")
     parser.add_argument(
         "--drain",
@@ -87,6 +88,7 @@ def wishes(options: dict[str, Any]) -> start.Wishes:
         backend=options["backend"],
         drain=options["drain"],
         max_jobs=options["max_jobs"],
+        slots=options["slots"],
         pool=options["pool"],
         chaos=options["chaos"],
         cron=not options["no_cron"],
