@@ -15,6 +15,7 @@ Fairness = Literal["round_robin", "weighted"]
 LATER = {"target_seconds"}
 EXAMPLE = 'write {"emails": {"weight": 5}}, for example'
 MOST_RUNNING = 1_000_000
+LONGEST_AGEING = 31_536_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +44,10 @@ class QueueOptions:
     tenant_max_running: int | None = None
     """Jobs of one tenant that run at once, about (each worker may be late by one claim): 1 to 1,000,000. A tenant's own
     row says otherwise for that one. None: no limit."""
+
+    ageing_seconds: float | None = None
+    """A job counts as one priority higher for every so many seconds that it has waited: 0.001 to 31,536,000. None:
+    priority is strict."""
 
     tiers: Mapping[str, float] = field(default_factory=dict)
     """Weights by tier, for tenants whose row names one: `{"free": 1, "pro": 5}`. Above 0."""
@@ -85,6 +90,8 @@ def _problem(key: str, value: object, settings: Mapping[str, Any]) -> str:
             return "" if value in ("process", None) else f"isolation: expected 'process' or None, got {value!r}"
         case "max_running" | "tenant_max_running":
             return "" if value is None else _whole(key, value, MOST_RUNNING)
+        case "ageing_seconds":
+            return "" if value is None else _seconds(key, value)
         case "rate_limit":
             return "" if value is None else _rate(value, settings.get("burst"))
         case "burst":
@@ -99,6 +106,12 @@ def _problem(key: str, value: object, settings: Mapping[str, Any]) -> str:
 def _whole(key: str, value: object, most: int) -> str:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
         return f"{key}: expected a whole number from 1 to {most:,}, got {value!r}"
+    return ""
+
+
+def _seconds(key: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.001 <= value <= LONGEST_AGEING:
+        return f"{key}: expected seconds from 0.001 to {LONGEST_AGEING:,}, got {value!r}"
     return ""
 
 

@@ -2,6 +2,7 @@
 
 everyday  places (queue, priority) of lane '' seen lately, each from its mark on   index entries are not walked twice
 full      lane '' from its head, once a second and after each short answer         finds what the marks pass over
+ageing    lane '' by priorities, in the order that waiting puts them in             queues with `ageing_seconds`
 walk      the other lanes, from a rotating cursor                                  queues that have any
 
 A claim goes through the queues in the order and with the quotas of their shares (`policy.shares`); in a queue with
@@ -16,6 +17,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+from djqueue.policy.ageing import in_turn
 from djqueue.policy.shares import Shares
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.stops import Stops
@@ -46,6 +48,7 @@ class Claimer:
         self._worker_id = worker_id
         self._rng = random.Random()
         self._weights: dict[str, float] = {}
+        self._ageing: dict[str, float] = {}
         self._shares = Shares(self._rng)
         self._laned_until: dict[str, float] = {}
         self._marks: dict[tuple[str, int], tuple[float, float]] = {}
@@ -86,6 +89,7 @@ class Claimer:
             known += claim.queues_with_jobs(self._alias)
         names = self._plan.selection.names(known)
         self._weights = {name: self._weight(name, settings.get(name)) for name in names}
+        self._ageing = {name: seconds for name in names if (seconds := self._ageing_of(name, settings.get(name)))}
         self._refreshed_at = time.monotonic()
         for name in lanes.laned(self._alias, self.names):
             self._laned_until[name] = self._refreshed_at + LANED_SECONDS
@@ -111,7 +115,7 @@ class Claimer:
     def start(self, limit: int, free: int) -> claim.Cursor | None:
         """Start the next claim, of lane '' in the first queues of the order; None where a queue to walk comes first."""
         sources = self._order(limit)
-        plain = list(takewhile(lambda source: not source.walked, sources))
+        plain = list(takewhile(lambda source: not source.walked and source.queue_name not in self._ageing, sources))
         self._rest, self._asked, self._passed_all = sources[len(plain) :], limit, True
         request = self.request(limit, free)
         now = time.monotonic()
@@ -212,14 +216,31 @@ class Claimer:
         return places
 
     def _plain(self, name: str, request: Request) -> list[Claimed]:
+        if name in self._ageing:
+            return self._aged(name, request)
         with db.one_transaction(self._alias):
             return claim.claimed(claim.start_full_claim(self._alias, request, [(name, "")]))
+
+    def _aged(self, name: str, request: Request) -> list[Claimed]:
+        """Claim from the priorities in the order in which waiting has put them, each from its oldest job on."""
+        with db.one_transaction(self._alias):
+            turns = in_turn(claim.levels(self._alias, name), self._ageing[name])
+            if not turns:
+                return []
+            places = [Place(name, "", level.priority, level.since - SLACK_SECONDS) for level in turns]
+            return claim.claimed(claim.start_claim(self._alias, request, places))
 
     def _walk(self, name: str, request: Request) -> list[Claimed]:
         walker = self._walkers[name]
         jobs = walker.claim(request)
         self._passed_all = self._passed_all and walker.has_passed_all
         return jobs
+
+    def _ageing_of(self, name: str, settings: workers.QueueSettings | None) -> float | None:
+        if settings is not None and settings.ageing_seconds:
+            return settings.ageing_seconds
+        known = self._plan.options.queues.get(name)
+        return known.ageing_seconds if known else None
 
     def _weight(self, name: str, settings: workers.QueueSettings | None) -> float:
         if settings is not None and settings.weight:

@@ -16,6 +16,7 @@ from uuid import UUID
 
 import psycopg
 
+from djqueue.policy.ageing import Level
 from djqueue.store import db
 
 Cursor = psycopg.Cursor[db.Row]
@@ -137,6 +138,21 @@ with recursive q(queue_name) as (
 select queue_name from q where queue_name is not null
 """
 
+# The priorities that have claimable jobs in lane '', each with its oldest: an index descent for each.
+LEVELS = """
+with recursive l(priority, run_at) as (
+    (select priority, run_at from djqueue_job
+        where queue_name = %(queue)s and lane = '' and state = 'ready' and not suspect
+        order by priority desc, run_at, seq limit 1)
+    union all
+    select n.priority, n.run_at from l cross join lateral (
+        select z.priority, z.run_at from djqueue_job z
+        where z.queue_name = %(queue)s and z.lane = '' and z.state = 'ready' and not z.suspect
+            and z.priority < l.priority
+        order by z.priority desc, z.run_at, z.seq limit 1) n)
+select priority, extract(epoch from run_at)::float8 from l
+"""
+
 # Suspects were started when a worker was lost: they run alone, one at a time, in a worker of their own. They are few,
 # so each is looked at by itself: whether a gate of its lane is closed.
 _NOT_GATED = """not exists (select from djqueue_lane g where g.queue_name in (j.queue_name, '')
@@ -173,6 +189,11 @@ def start_full_claim(
         "quotas": [NO_QUOTA] * len(lanes) if quotas is None else list(quotas),
     }
     return db.execute(alias, CLAIM_FULL, params(request) | extra)
+
+
+def levels(alias: str, queue_name: str) -> list[Level]:
+    """Return the priorities of a queue that have claimable jobs in lane '', each with since when its oldest waits."""
+    return [Level(*row) for row in db.rows(alias, LEVELS, {"queue": queue_name})]
 
 
 def claimed(cursor: Cursor) -> list[Claimed]:

@@ -35,6 +35,7 @@ class QueueSettings:
     max_running: int | None = None
     rate_limit: str = ""
     tenant_max_running: int | None = None
+    ageing_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +95,8 @@ HELD = """
 select leased_by, count(*)::int from djqueue_job where state = 'leased' and leased_by = any(%(ids)s::text[]) group by 1
 """
 SETTINGS = """
-select name, weight, coalesce(paused_until > clock_timestamp(), false), max_running, rate_limit, tenant_max_running
+select name, weight, coalesce(paused_until > clock_timestamp(), false), max_running, rate_limit, tenant_max_running,
+    ageing_seconds
 from djqueue_queue
 """
 # Jobs that are set aside don't count: nobody here could run them. What is parked behind its ordering key has a head,
@@ -187,8 +189,9 @@ def queue_settings(alias: str) -> dict[str, QueueSettings]:
             max_running=running,
             rate_limit=rate,
             tenant_max_running=of_tenant,
+            ageing_seconds=ageing,
         )
-        for name, weight, paused, running, rate, of_tenant in found
+        for name, weight, paused, running, rate, of_tenant, ageing in found
     }
 
 

@@ -225,6 +225,7 @@ STATEMENTS: dict[str, tuple[str, Any, set[str]]] = {
         lambda: claim_params(queues=["q", "q"], lanes=["", ""], priorities=[2, 1], marks=[0.0, 0.0]),
         {CLAIM_INDEX},
     ),
+    "levels": (claim.LEVELS, lambda: {"queue": "q"}, {CLAIM_INDEX}),
     "full claim": (claim.CLAIM_FULL, lambda: claim_params(queues=["q", "none"], lanes=["", ""]), {CLAIM_INDEX}),
     "step": (
         step.CLAIM_STEP,
