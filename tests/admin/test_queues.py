@@ -180,3 +180,15 @@ def test_a_queue_of_any_name_has_its_pages(login: Login) -> None:
     assert purge(queue) in text_of(client.get(page_of(queue))).replace("&amp;", "&")
     assert "&lt;i&gt;" in text_of(client.get(purge(queue)))
     assert text_of(client.get(list_of("queue")))
+
+
+def test_ageing_is_set_in_the_row_and_kept_within_its_limits(login: Login) -> None:
+    client = login("*")
+    queue = Queue.objects.create(name="emails")
+
+    client.post(page_of(queue), {**FORM, "ageing_seconds": "60"})
+    refused = text_of(client.post(page_of(queue), {**FORM, "ageing_seconds": "0"}))
+
+    queue.refresh_from_db()
+    assert queue.ageing_seconds == 60
+    assert "Please correct the error below" in refused
