@@ -12,6 +12,7 @@ from djqueue.admin.fleet import WorkerAdmin
 from djqueue.admin.groups import ErrorGroupAdmin
 from djqueue.admin.jobs import JobAdmin
 from djqueue.admin.limits import LimiterAdmin, TenantAdmin
+from djqueue.admin.pauses import PauseAdmin
 from djqueue.admin.queues import QueueAdmin
 from djqueue.admin.replays import ReplayAdmin
 
@@ -25,6 +26,7 @@ __all__ = [
     "HistoryAdmin",
     "JobAdmin",
     "LimiterAdmin",
+    "PauseAdmin",
     "QueueAdmin",
     "ReplayAdmin",
     "TenantAdmin",

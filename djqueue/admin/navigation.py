@@ -18,6 +18,7 @@ ORDER: tuple[tuple[str, str, str], ...] = (
     ("BulkAct", "Acts", "a"),
     ("CronEntry", "Cron", "c"),
     ("Worker", "Workers", "w"),
+    ("Pause", "Pauses", "z"),
     ("Circuit", "Circuits", "i"),
     ("Limiter", "Limits", "l"),
     ("Tenant", "Tenants", "t"),

@@ -9,7 +9,7 @@ from django.db.models import Model
 from django.urls import NoReverseMatch, URLPattern, reverse
 from django.utils import timezone
 
-from djqueue.models import BulkAct, CronFire, Queue, Worker
+from djqueue.models import BulkAct, CronFire, Pause, Queue, Worker
 from tests.admin import rows
 
 MODELS: list[type[Model]] = list(apps.get_app_config("djqueue").get_models())
@@ -30,6 +30,7 @@ def one_of_each(**texts: str) -> list[Model]:
         rows.make_replay(),
         rows.make_circuit(),
         CronFire.objects.create(name="nightly", fire_at=now, fired_at=now),
+        Pause.objects.create(kind="tenant", name="acme", paused_until=now),
         BulkAct.objects.create(act="cancel", created_at=now, until=now),
     ]
 
