@@ -29,6 +29,11 @@ class Options:
     """Workers prepare their statements, and so does a single enqueue (half the time). Off behind a pooler that can't
     carry prepared statements."""
 
+    durable_acks: bool = True
+    """An ack waits until the disk has it. False: one that rides with no claim does not wait (synchronous_commit off);
+    what the server acked within its last half second runs once more after a crash of the server. Acks that ride with a
+    claim wait with it in any case, and so do atomic handlers."""
+
     lease_seconds: float = 30
     """How long a claim holds without a heartbeat: 3 to 3,600."""
 
@@ -135,7 +140,7 @@ _LIMITS: dict[str, tuple[float, float]] = {
 }
 _WHOLE = {"max_attempts", "history_days", "dead_letter_days", "max_args_bytes"}
 _STRINGS = {"database", "code_version", "redact"}
-_FLAGS = {"prepared_statements", "allow_chaos"}
+_FLAGS = {"prepared_statements", "durable_acks", "allow_chaos"}
 _OPTIONAL = {"dead_letter_days", "retry_budget_ratio"}
 
 

@@ -16,7 +16,16 @@ from djqueue.store.claim import Claimed
 class Exchange:
     """Acks and claims of one worker."""
 
-    def __init__(self, alias: str, claimer: Claimer, settling: Settling, once_sent: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        alias: str,
+        claimer: Claimer,
+        settling: Settling,
+        *,
+        durable_acks: bool = True,
+        once_sent: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._durable_acks = durable_acks
         self._alias = alias
         self._claimer = claimer
         self._settling = settling
@@ -47,6 +56,8 @@ class Exchange:
         if any(ack.key is not None for ack in acks):
             self._claimer.look_again()  # what these acks let out is older than the marks
         with db.together(self._alias, self._once_sent):
+            if acks and not limit and not self._durable_acks:
+                finish.relax(self._alias)
             if acks:
                 now = time.monotonic()
                 ack_cursor = finish.start_ack(self._alias, acks, now, overflow=overflow, tell=not limit)

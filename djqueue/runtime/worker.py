@@ -68,7 +68,13 @@ class Worker:
         self._claimer = Claimer(plan, worker_id)
         self._appetite = Appetite(plan, page, self._holdings, self._slots, self._settling)
         self._suspects = Suspects(plan, self._claimer, self._appetite, self._orders) if for_suspects else None
-        self._exchange = Exchange(alias, self._claimer, self._settling, self._slots.hand_over)
+        self._exchange = Exchange(
+            alias,
+            self._claimer,
+            self._settling,
+            durable_acks=options.durable_acks,
+            once_sent=self._slots.hand_over,
+        )
         self._intake = Intake(alias, self._holdings, self._slots, self._claimer, self._circuits)
         self._registration = Registration(plan, worker_id, self._slots.count)
         self._trouble = Trouble(plan, worker_id, self._holdings, self._settling, self._registration, self._pause)

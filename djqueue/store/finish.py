@@ -173,6 +173,15 @@ FAIL = _FAIL.format(table="djqueue_history", columns=_HISTORY)
 FAIL_OVERFLOW = _FAIL.format(table="djqueue_history_overflow", columns=_HISTORY)
 
 
+# For an ack alone, in its transaction: it is seen by everybody at once, and on disk a moment later.
+RELAX = "set local synchronous_commit to off"
+
+
+def relax(alias: str) -> None:
+    """Let the commit of this transaction not wait for the disk. Call it in an open transaction."""
+    db.execute(alias, RELAX)
+
+
 def start_ack(
     alias: str, acks: Sequence[Ack], now: float, *, overflow: bool = False, tell: bool = True
 ) -> psycopg.Cursor[db.Row]:
