@@ -211,7 +211,7 @@ def test_limits_that_are_reached_are_named_with_their_numbers_and_ends(store: st
     assert found is not None and found.runnable and detail(one, "within_limits") == "none of its limits is reached"
 
     [running] = add(queue_name="q", lane=f"{key}:{tenant}")
-    bend("state = 'leased', lease_until = now(), leased_by = 'w9', attempts = 1", running)
+    bend("state = 'leased', lease_until = now(), leased_by = 'w9', attempts = 1, tenant_id = 'acme'", running)
     db.rows(ALIAS, "update djqueue_limiter set tokens = 0, filled_at = clock_timestamp() where rate is not null")
 
     found = why.about(ALIAS, one, settings)
