@@ -249,6 +249,8 @@ def test_a_keepers_routines_fire_a_due_entry_and_write_the_figures(live_database
 
 
 def test_a_supervisor_without_cron_does_not_ask_to_lead_it() -> None:
-    names = [duty.name for _, duties in leading.routines(plan(cron=False)) for duty in duties]
+    def names(cron: bool) -> list[str]:
+        return [duty.name for _, duties in leading.routines(plan(cron=cron)) for duty in duties]
 
-    assert names == ["djqueue leader", "pruner", "summary", "deaths", "replay", "vacuum"]
+    assert [name for name in names(cron=False) if "cron" in name] == []
+    assert [name for name in names(cron=True) if "cron" in name] != []
