@@ -16,6 +16,7 @@ LATER = {"target_seconds"}
 EXAMPLE = 'write {"emails": {"weight": 5}}, for example'
 MOST_RUNNING = 1_000_000
 LONGEST_AGEING = 31_536_000
+LEAST_WEIGHT, MOST_WEIGHT = 0.000_001, 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ class QueueOptions:
     priority is strict."""
 
     tiers: Mapping[str, float] = field(default_factory=dict)
-    """Weights by tier, for tenants whose row names one: `{"free": 1, "pro": 5}`. Above 0."""
+    """Weights by tier, for tenants whose row names one: `{"free": 1, "pro": 5}`. 0.000001 to
+    1,000,000."""
 
 
 def parse_queues(given: Any, problems: list[str]) -> dict[str, QueueOptions]:
@@ -125,7 +127,15 @@ def _rate(value: object, burst: Any) -> str:
 
 def _tiers(value: object) -> str:
     good = isinstance(value, Mapping) and all(
-        isinstance(name, str) and isinstance(weight, int | float) and not isinstance(weight, bool) and weight > 0
+        isinstance(name, str)
+        and name.isprintable()
+        and isinstance(weight, int | float)
+        and not isinstance(weight, bool)
+        and LEAST_WEIGHT <= weight <= MOST_WEIGHT
         for name, weight in value.items()
     )
-    return "" if good else f"tiers: expected a dict of names to weights above 0, got {value!r}"
+    return (
+        ""
+        if good
+        else f"tiers: expected a dict of printable names to weights from 0.000001 to 1,000,000, got {value!r}"
+    )

@@ -104,7 +104,20 @@ select m.*, s.lane, s.seen, s.limited from (
 left join m on true
 """
 
-# Suspects come one at a time, oldest first; limits hold for them as well. The limiters of the first few are locked.
+# Suspects come one at a time, oldest first; limits hold for them as well. The limiters of the first few are made where
+# they were forgotten (a suspect may have waited for days until it was due), since none is claimed without, and locked.
+MAKE_FOR_SUSPECTS = """
+insert into djqueue_limiter (name, label, task_name, declared_running, declared_rate, declared_burst)
+select distinct on (p.gate) p.gate, coalesce(o.it->>'label', ''), x.task_name, (o.it->>'most')::int,
+    (o.it->>'rate')::float8, (o.it->>'burst')::float8
+from (select lane, task_name, options from djqueue_job where queue_name = %(queue)s and state = 'ready' and suspect
+    order by run_at limit 20) x
+cross join lateral unnest(string_to_array(x.lane, ':')) p(gate)
+cross join lateral (select x.options->'limits'->left(p.gate, 1) as it) o
+where p.gate ~ '^[rk][0-9a-f]{16}$' and not exists (select from djqueue_limiter m where m.name = p.gate)
+order by p.gate
+on conflict (name) do nothing
+"""
 LOCK_SUSPECTS = """
 select m.name from djqueue_limiter m where m.name in (
     select p.gate from (
@@ -153,6 +166,7 @@ def step(alias: str, request: Request, walk: Walk, *, limited: bool = False) -> 
 def claim_suspect(alias: str, request: Request, walk: Walk) -> list[Claimed]:
     """Claim one suspect of a queue, within its limits."""
     told = params(request) | walk_params(walk)
+    db.rows(alias, MAKE_FOR_SUSPECTS, {"queue": walk.queue_name})
     with db.one_transaction(alias):
         limiters = [row[0] for row in db.rows(alias, LOCK_SUSPECTS, told)]
         found = db.rows(alias, CLAIM_SUSPECT, told | {"limiters": limiters})

@@ -79,6 +79,11 @@ def test_e001_every_wrong_option_is_reported_at_once() -> None:
         ({"queues": {5: {}}}, "queues: expected names of queues as keys, got 5"),
         ({"queues": {None: 1}}, "queues: expected names of queues as keys, got None"),
         ({"queues": {"emails": {"isolation": "thread"}}}, "isolation: expected 'process' or None, got 'thread'"),
+        (
+            {"queues": {"emails": {"tiers": {"pro": float("inf")}}}},
+            "tiers: expected a dict of printable names to weights",
+        ),
+        ({"queues": {"emails": {"tiers": {"a\0": 1}}}}, "tiers: expected a dict of printable names to weights"),
         ({"task_modules": 5}, "task_modules: expected a list of module names, got 5; write"),
         ({"task_modules": "shop"}, "task_modules: expected a list of module names, got 'shop'"),
         ({"task_modules": [5]}, "task_modules: expected a list of module names, got [5]"),

@@ -60,6 +60,8 @@ def test_closing_releases_what_waits_at_the_ramp_and_a_reset_at_once() -> None:
         (["open", "partnr"], "did you mean 'partner'"),
         (["open", NAME, "--for", "soon"], "--for: expected a duration"),
         (["open", NAME, "--for", "0s"], "--for: expected a duration above 0"),
+        (["open", NAME, "--reason", "a\0b"], "--reason: expected text without NUL"),
+        (["open", NAME, "--by", "a\udcffb"], "--by: expected valid Unicode"),
         (["close", NAME], "which no worker has met yet"),
         (["reset", "no such circuit"], "expected a circuit that a task names or that has a row"),
     ],

@@ -124,6 +124,7 @@ def test_enqueue_at_a_moment() -> None:
         (["enqueue", "testproject.shop.tasks.nop"], "did you mean 'testproject.shop.tasks.noop'"),
         (["enqueue", NOOP, "--args", "{}"], "--args: expected a JSON list"),
         (["enqueue", NOOP, "--args", "["], "--args: expected JSON"),
+        (["enqueue", NOOP, "--args", "[" * 100_000], "--args: expected JSON, got lists or objects too deep"),
         (["enqueue", NOOP, "--args", "[1, 2]"], "enqueue: .*expected noop"),
         (["enqueue", NOOP, "--queue", "nowhere"], "enqueue: .*nowhere"),
         (["enqueue", NOOP, "--priority", "101"], "--priority: expected a whole number from -100 to 100"),

@@ -272,6 +272,14 @@ def test_suspects_keep_to_the_limits_as_well(store: str) -> None:
     assert [job.lane for _ in range(9) for job in take_suspect()] == [PARTNER]
 
 
+def test_a_suspect_whose_limiters_were_forgotten_meanwhile_is_claimed_within_its_limits(store: str) -> None:
+    limited(2, lane=f"{PARTNER}:{KEY}", most=1, rate=100, burst=9)
+    bend("suspect = true")
+
+    assert len([job for _ in range(3) for job in take_suspect()]) == 1
+    assert db.rows(ALIAS, "select declared_running from djqueue_limiter where name = %s", [KEY])[0][0] == 1
+
+
 def test_suspects_of_a_limited_queue_and_behind_closed_gates_wait(store: str) -> None:
     add(2)
     add(1, lane=gate(Gate.CIRCUIT, "c"))

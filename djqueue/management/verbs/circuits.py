@@ -1,13 +1,12 @@
 """`manage.py djqueue circuits …`: see how circuits stand, open, close and reset them. It parses, calls and prints."""
 
-import getpass
 from typing import Any
 
 from django.core.management.base import CommandError
 
 from djqueue.api import registry
 from djqueue.backend import DjqueueBackend
-from djqueue.management.verbs.common import Print, as_json, backend_of, said, seconds, verb
+from djqueue.management.verbs.common import Print, as_json, backend_of, said, seconds, stored, user, verb
 from djqueue.nearest import nearest
 from djqueue.policy.circuit import CircuitState, ramp_rate
 from djqueue.store import circuits
@@ -50,6 +49,7 @@ def _open(options: dict[str, Any], out: Print) -> None:
     duration = None if options["duration"] is None else seconds("--for", options["duration"])
     backend, name = backend_of(options), options["circuit"]
     _check(backend, name)
+    reason, by = stored("--reason", options["reason"]), stored("--by", options["by"]) or user()
     circuits.make(backend.alias_of_database, [name])
     _answer(
         options,
@@ -59,8 +59,8 @@ def _open(options: dict[str, Any], out: Print) -> None:
             name,
             backend.djqueue_options.circuits,
             seconds=duration,
-            reason=options["reason"],
-            by=options["by"] or _user(),
+            reason=reason,
+            by=by,
         ),
     )
 
@@ -68,13 +68,21 @@ def _open(options: dict[str, Any], out: Print) -> None:
 def _close(options: dict[str, Any], out: Print) -> None:
     backend, name = _met(options)
     settings = backend.djqueue_options.circuits
-    _answer(options, out, circuits.close(backend.alias_of_database, name, settings, by=options["by"] or _user()))
+    _answer(
+        options,
+        out,
+        circuits.close(backend.alias_of_database, name, settings, by=stored("--by", options["by"]) or user()),
+    )
 
 
 def _reset(options: dict[str, Any], out: Print) -> None:
     backend, name = _met(options)
     settings = backend.djqueue_options.circuits
-    _answer(options, out, circuits.reset(backend.alias_of_database, name, settings, by=options["by"] or _user()))
+    _answer(
+        options,
+        out,
+        circuits.reset(backend.alias_of_database, name, settings, by=stored("--by", options["by"]) or user()),
+    )
 
 
 def _answer(options: dict[str, Any], out: Print, view: View | None) -> None:
@@ -154,10 +162,3 @@ def _as_line(each: Listed) -> str:
 
 def _words(state: CircuitState) -> str:
     return {"half_open": "half-open", "ramp": "closing at a ramp"}.get(state, str(state))
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return ""

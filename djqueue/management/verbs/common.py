@@ -7,7 +7,7 @@ exist; 3 done for some of the jobs that were named, the answer says which were l
 import getpass
 import json
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -15,12 +15,14 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from djqueue.api import registry
+from djqueue.api.options import text_problem
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import task_backends
 from djqueue.conf import nearest
 from djqueue.policy import durations
 
 PARTLY = 3
+LONGEST_WORDS = 10_000
 
 Print = Callable[[str], object]
 
@@ -48,6 +50,8 @@ def parsed(option: str, text: str, kind: type) -> Any:
         value = json.loads(text)
     except ValueError as error:
         raise CommandError(f"{option}: expected JSON, got {text!r}: {error}") from error
+    except RecursionError as error:
+        raise CommandError(f"{option}: expected JSON, got lists or objects too deep within each other") from error
     if not isinstance(value, kind):
         raise CommandError(f"{option}: expected a JSON {'list' if kind is list else 'object'}, got {text!r}")
     return value
@@ -58,11 +62,19 @@ def as_json(answer: Any) -> str:
     return json.dumps(answer, indent=2, default=_json)
 
 
+def stored(option: str, text: str) -> str:
+    """Return words that people give, as they are; refuse what PostgreSQL can't store."""
+    problem = text_problem(option, text, LONGEST_WORDS) if text else ""
+    if problem:
+        raise CommandError(problem)
+    return text
+
+
 def moment(option: str, text: str) -> datetime:
     """Read a date or a moment, in the project's zone where it names none."""
     try:
         found = datetime.fromisoformat(text)
-        return found if found.tzinfo else timezone.make_aware(found)
+        return (found if found.tzinfo else timezone.make_aware(found)).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise CommandError(f"{option}: expected a date or a moment, such as 2026-03-28T12:00, got {text!r}") from error
 

@@ -14,6 +14,7 @@ from djqueue.management.verbs.common import (
     moment,
     said,
     seconds,
+    stored,
     user,
     verb,
 )
@@ -50,12 +51,12 @@ def _pause(options: dict[str, Any], out: Print) -> None:
     alias = backend_of(options).alias_of_database
     kind, name = _target(options)
     until = _until(alias, options)
-    by = options["by"] or user()
+    reason, by = stored("--reason", options["reason"]), stored("--by", options["by"]) or user()
     if kind is Kind.QUEUE:
-        operate.pause(alias, name, until, reason=options["reason"], by=by)
+        operate.pause(alias, name, until, reason=reason, by=by)
     else:
-        pauses.pause(alias, kind, name, until, reason=options["reason"], by=by)
-    answer = {"kind": str(kind), "name": name, "until": until, "reason": options["reason"], "by": by}
+        pauses.pause(alias, kind, name, until, reason=reason, by=by)
+    answer = {"kind": str(kind), "name": name, "until": until, "reason": reason, "by": by}
     when = "until it is resumed" if until == FOREVER else f"until {said(until)}"
     out(as_json(answer) if options["json"] else f"{kind} {name} is paused {when}; what runs goes on.")
 
@@ -77,8 +78,9 @@ def _target(options: dict[str, Any], *, is_new: bool = True) -> tuple[Kind, str]
     if len(given) != 1:
         raise CommandError(f"expected one of QUEUE, --task and --tenant, got {len(given) or 'none'} of them")
     [(kind, name)] = given
-    if not 0 < len(name) <= LONGEST_NAME[kind] or "\0" in name:
+    if not 0 < len(name) <= LONGEST_NAME[kind]:
         raise CommandError(f"{kind}: expected a name of 1 to {LONGEST_NAME[kind]} characters, got {name!r}")
+    stored(kind, name)
     if is_new and kind is Kind.QUEUE:
         _check_queue(options, name)
     if is_new and kind is Kind.TASK:
