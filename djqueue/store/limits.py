@@ -60,16 +60,17 @@ class Declared:
     rate: Rate | None = None
 
 
-# Out of the first waiting job of the lane, which carries what its task said. Someone else may make it first.
+# Out of the first waiting job of the lane, which carries what its task said. Someone else may make it first. A lane that
+# was emptied meanwhile (cancelled, paused) makes none: it would be a limiter without a limit.
 MAKE = """
 insert into djqueue_limiter (name, label, task_name, declared_running, declared_rate, declared_burst)
-select u.gate, coalesce(o.it->>'label', ''), coalesce(x.task_name, ''), (o.it->>'most')::int, (o.it->>'rate')::float8,
+select u.gate, coalesce(o.it->>'label', ''), x.task_name, (o.it->>'most')::int, (o.it->>'rate')::float8,
     (o.it->>'burst')::float8
 from unnest(%(gates)s::text[], %(lanes)s::text[]) u(gate, lane)
-left join lateral (
+cross join lateral (
     select j.task_name, j.options from djqueue_job j
     where j.queue_name = %(queue)s and j.lane = u.lane and j.state = 'ready' and not j.suspect
-    order by j.priority desc, j.run_at, j.seq limit 1) x on true
+    order by j.priority desc, j.run_at, j.seq limit 1) x
 cross join lateral (select x.options->'limits'->left(u.gate, 1) as it) o
 order by u.gate
 on conflict (name) do nothing

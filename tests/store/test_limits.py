@@ -252,6 +252,13 @@ def test_a_queue_whose_limits_were_taken_back_is_free_again(store: str) -> None:
     assert len(take_limited(queue_gate=queue_gate("q"))) == 5
 
 
+def test_a_lane_that_was_emptied_before_its_limiter_was_made_leaves_no_limiter_without_a_limit(store: str) -> None:
+    limits.make(ALIAS, "q", [(KEY, KEY)])
+    limited(3, most=1)
+
+    assert len([job for _ in range(3) for job in take_limited()]) == 1
+
+
 # ------------------------------------------------------------------------------------------------ suspects
 
 
