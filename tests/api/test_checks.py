@@ -27,6 +27,7 @@ def more_work() -> None:
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """No tasks but the test's own."""
+    registry.load()  # what is imported for the first time meanwhile would be known to nobody afterwards
     monkeypatch.setattr(registry, "_tasks", {})
     monkeypatch.setattr(registry, "_aliases", {})
 

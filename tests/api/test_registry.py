@@ -26,6 +26,7 @@ def two() -> None:
 @pytest.fixture(autouse=True)
 def own_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An empty registry, for this test only."""
+    registry.load()  # what is imported for the first time meanwhile would be known to nobody afterwards
     monkeypatch.setattr(registry, "_tasks", {})
     monkeypatch.setattr(registry, "_aliases", {})
     yield
