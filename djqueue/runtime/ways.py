@@ -38,18 +38,20 @@ class Ways:
 
     def read(self, names: Iterable[str], rows: Mapping[str, QueueSettings], capped: set[str]) -> dict[str, Walk]:
         """Return the ways of these queues; `capped` are those with tenants that have caps of their own."""
-        return {name: self._way(name, rows.get(name), name in capped) for name in names}
+        by_people = limits.queues_limited_by_people(self._plan.alias)
+        return {name: self._way(name, rows.get(name), name in capped, by_people) for name in names}
 
-    def _way(self, name: str, row: QueueSettings | None, has_capped: bool) -> Walk:
+    def _way(self, name: str, row: QueueSettings | None, has_capped: bool, by_people: set[str]) -> Walk:
         options = self._plan.options.queues.get(name) or QueueOptions()
         numbers = self._numbers(name, options, row)
         self._say(name, numbers)
+        gate = queue_gate(name)
         cap = options.tenant_max_running
         if row is not None and row.tenant_max_running is not None:
             cap = row.tenant_max_running
         return Walk(
             queue_name=name,
-            queue_gate=None if numbers == (None, None) else queue_gate(name),
+            queue_gate=gate if numbers != (None, None) or gate in by_people else None,
             has_caps=has_capped or cap is not None,
             tenant_cap=cap,
             weighted=options.fair == "weighted",

@@ -60,8 +60,8 @@ class Declared:
     rate: Rate | None = None
 
 
-# Out of the first waiting job of the lane, which carries what its task said. Someone else may make it first. A lane that
-# was emptied meanwhile (cancelled, paused) makes none: it would be a limiter without a limit.
+# Out of the first waiting job of the lane, which carries what its task said. Someone else may make it first. A lane
+# that was emptied meanwhile (cancelled, paused) makes none: it would be a limiter without a limit.
 MAKE = """
 insert into djqueue_limiter (name, label, task_name, declared_running, declared_rate, declared_burst)
 select u.gate, coalesce(o.it->>'label', ''), x.task_name, (o.it->>'most')::int, (o.it->>'rate')::float8,
@@ -97,6 +97,11 @@ on conflict (name) do update set declared_running = excluded.declared_running, d
     declared_burst = excluded.declared_burst
 where (m.declared_running, m.declared_rate, m.declared_burst)
     is distinct from (excluded.declared_running, excluded.declared_rate, excluded.declared_burst)
+"""
+# Whether or not settings or rows declare a limit as well. A range of the primary key: gates of queues begin with q.
+LIMITED_BY_PEOPLE = """
+select name from djqueue_limiter where name >= 'q' and name < 'r'
+    and (max_running is not null or rate is not null or paused_until > clock_timestamp())
 """
 # People's numbers. Workers that wait look again: an empty name instead of a queue's says that settings have changed.
 SET = """
@@ -187,6 +192,11 @@ def declare(alias: str, tasks: Iterable[Declared]) -> None:
 def declare_queue(alias: str, queue_name: str, running: int | None, rate: Rate | None) -> None:
     """Write a queue's limits, as its row or the settings say, into its limiter."""
     db.rows(alias, DECLARE_QUEUE, _named(queue_gate(queue_name), f"queue {queue_name}", running, rate))
+
+
+def queues_limited_by_people(alias: str) -> set[str]:
+    """Return the gates of the queues that somebody has limited or paused at run time."""
+    return {row[0] for row in db.rows(alias, LIMITED_BY_PEOPLE)}
 
 
 def set_limit(alias: str, name: str, *, label: str = "", running: int | None = None, rate: Rate | None = None) -> None:

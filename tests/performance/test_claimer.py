@@ -7,11 +7,11 @@ import pytest
 
 from djqueue.conf import Options
 from djqueue.policy.fair import Pool, pools_of
-from djqueue.policy.gates import Gate, gate
+from djqueue.policy.gates import Gate, gate, queue_gate
 from djqueue.policy.weights import QueueSelection
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.plan import Plan
-from djqueue.store import claim, db, tenants
+from djqueue.store import claim, db, limits, tenants
 from djqueue.store.claim import Claimed
 from djqueue.store.tenants import Used
 from tests.store.factories import ALIAS, add, count, load
@@ -180,6 +180,26 @@ def test_a_queue_runs_no_more_jobs_than_it_may_whatever_their_lanes(said: str) -
     found = claimer(max_running=7 if said == "in the settings" else 100)
 
     assert sum(len(jobs) for jobs in drain(found, 20)) == 7
+
+
+@pytest.mark.parametrize("lane", ["''", LANE])
+def test_a_limit_that_people_gave_a_queue_counts_though_nothing_declares_one(lane: str) -> None:
+    load(50, "queue_name, lane", f"'q', {lane}")
+    limits.set_limit(ALIAS, queue_gate("q"), label="queue q", running=3)
+
+    assert sum(len(jobs) for jobs in drain(claimer(), 20)) == 3
+
+
+def test_a_queue_that_is_paused_by_its_limit_alone_starts_nothing_until_it_is_resumed() -> None:
+    load(5, "queue_name", "'q'")
+    limits.set_limit(ALIAS, queue_gate("q"), label="queue q")
+    limits.pause(ALIAS, [queue_gate("q")], seconds=3600)
+    found = claimer()
+    assert not any(drain(found, 5))
+
+    limits.resume(ALIAS, [queue_gate("q")])
+    found.refresh()
+    assert sum(len(jobs) for jobs in drain(found, 5)) == 5
 
 
 def test_a_limit_that_was_changed_in_the_row_counts_after_the_next_look_at_the_settings() -> None:
