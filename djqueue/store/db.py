@@ -63,8 +63,9 @@ def rows_or_overflow(alias: str, sql: str, overflow_sql: str, params: Params) ->
     return rows(alias, overflow_sql, params)
 
 
-# Only for the transaction: behind a pooler the session is somebody else's a moment later.
-GENERIC_PLANS = "select set_config('plan_cache_mode', 'force_generic_plan', true)"
+# Only for the transaction: behind a pooler the session is somebody else's a moment later. A plan for whatever values
+# is estimated so high that the server would compile it, where it can: seconds each time, for milliseconds of work.
+GENERIC_PLANS = "select set_config('plan_cache_mode', 'force_generic_plan', true), set_config('jit', 'off', true)"
 
 
 def rows_by_generic_plan(alias: str, sql: str, params: Params) -> list[Row]:

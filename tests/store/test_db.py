@@ -25,6 +25,16 @@ def test_a_statement_takes_part_in_the_callers_transaction(committed: None) -> N
     assert count() == 0
 
 
+def test_a_large_statement_runs_by_its_kept_plan_and_is_never_compiled_and_the_session_forgets_both(
+    adopted: None,
+) -> None:
+    settings = "select current_setting('plan_cache_mode'), current_setting('jit')"
+    db.rows(ALIAS, "set jit = on")
+
+    assert db.rows_by_generic_plan(ALIAS, settings, {}) == [("force_generic_plan", "off")]
+    assert db.rows(ALIAS, settings) == [("auto", "on")]
+
+
 def test_r12_an_adopted_connection_keeps_no_log_of_its_statements(
     adopted: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
