@@ -17,6 +17,7 @@ from uuid import UUID
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, TaskResultDoesNotExist, task_backends
 from djqueue.policy import aside, durations
 from djqueue.policy.gates import Gate as GateKind
+from djqueue.policy.gates import gates as gates_of
 from djqueue.policy.weights import serves
 from djqueue.queueconf import QueueOptions
 from djqueue.states import State
@@ -99,7 +100,7 @@ def about(alias: str, id_: UUID, queues: Mapping[str, QueueOptions] = NO_SETTING
     servers = [] if facts.state is State.LEASED else store.servers(alias, facts.task_name)
     runnable = all(each.holds for each in own)
     ahead = store.ahead(alias, facts) if runnable and not facts.is_suspect else None
-    now = forecast.of_queue(alias, facts.queue_name)
+    now = forecast.of_queue(alias, facts.queue_name) if ahead else None
     rate = now.forecast.per_second if now else 0.0
     fleet = [] if facts.state is State.LEASED else [*_fleet(facts, servers), *_turn(facts, ahead, rate)]
     expected = None if not all(each.holds for each in (*own, *fleet[:2])) else _seconds(ahead, rate)
@@ -223,7 +224,8 @@ def _blocks(alias: str, facts: Facts, queues: Mapping[str, QueueOptions]) -> lis
     """Return the limits that are reached; None where the job has none, or already counts in them."""
     if facts.state is State.LEASED:
         return None
-    row = workers.queue_settings(alias).get(facts.queue_name)
+    has_tenant = any(each.startswith(GateKind.TENANT) for each in gates_of(facts.lane))
+    row = workers.queue_settings(alias).get(facts.queue_name) if has_tenant else None
     cap = (queues.get(facts.queue_name) or QueueOptions()).tenant_max_running
     if row is not None and row.tenant_max_running is not None:
         cap = row.tenant_max_running
