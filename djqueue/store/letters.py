@@ -45,16 +45,17 @@ class Cursor:
     id: UUID | None = None
 
 
-# One statement per filter that has an index; what else is asked for is looked at on the way.
+# One statement per filter that has an index; what else is asked for is looked at on the way. A filter that is null is
+# folded away by the planner (with coalesce it would be taken for one that hardly any row passes).
 _WHERE = """died_at <= %(until)s::timestamptz and (died_at, id) > (coalesce(%(died_at)s::timestamptz, '-infinity'),
         coalesce(%(id)s::uuid, '00000000-0000-0000-0000-000000000000'))"""
-_FITS = "task_name = coalesce(%(task)s::text, task_name)"
+_FITS = "(%(task)s::text is null or task_name = %(task)s::text)"
 MATCH = f"""
 select died_at, id from djqueue_dead_letter where {_WHERE} and {_FITS} order by died_at, id limit %(limit)s
 """
 MATCH_CAUSE = f"""
 select died_at, id from djqueue_dead_letter where fingerprint = %(fingerprint)s and {_WHERE} and {_FITS}
-    and queue_name = coalesce(%(queue)s::text, queue_name)
+    and (%(queue)s::text is null or queue_name = %(queue)s::text)
 order by died_at, id limit %(limit)s
 """
 MATCH_QUEUE = f"""
@@ -63,8 +64,8 @@ order by died_at, id limit %(limit)s
 """
 COUNT = f"""
 select count(*) from djqueue_dead_letter where {_WHERE} and {_FITS}
-    and fingerprint = coalesce(%(fingerprint)s::text, fingerprint)
-    and queue_name = coalesce(%(queue)s::text, queue_name)
+    and (%(fingerprint)s::text is null or fingerprint = %(fingerprint)s::text)
+    and (%(queue)s::text is null or queue_name = %(queue)s::text)
 """
 NOW = "select clock_timestamp()"
 

@@ -160,7 +160,7 @@ def test_keys_lead_everywhere_and_refreshing_can_be_paused(trial: Trial, look: L
     assert one.page.url.endswith("/djqueue/job/")
 
     one.go("djqueue_queue_changelist")
-    one.page.click("text=Pause >> nth=0")
+    one.page.click(".djq-live-pause")
     one.sees("paused")
     one.page.locator("body").click(position={"x": 5, "y": 5})
     Queue.objects.update(ready=777)

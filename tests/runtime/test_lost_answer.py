@@ -10,7 +10,7 @@ from testproject.shop.models import Counter
 from testproject.trials import tasks
 from tests.helpers import database_url
 from tests.proxy import Proxy
-from tests.runtime.trial import Trial, history, live, rows
+from tests.runtime.trial import PATIENCE, Trial, history, live, rows
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +45,7 @@ def test_r19_an_ack_whose_answer_is_lost_is_settled_without_a_second_run(
     tasks.note.enqueue("afterwards")
     trial.wait_until_done()
 
-    assert proxy.lost.is_set()
+    assert proxy.lost.wait(PATIENCE)
     assert trial.events() == {"once": 1, "afterwards": 1}
     assert history() == {"succeeded": 2}
     assert rows("select attempts, interruptions from djqueue_history where id = %s", job.id) == [(1, 0)]
@@ -63,7 +63,7 @@ def test_r19_a_commit_of_an_atomic_handler_whose_answer_is_lost_counts_once(tria
     trial.make("go")
     trial.wait_until_done()
 
-    assert proxy.lost.is_set()
+    assert proxy.lost.wait(PATIENCE)
     assert Counter.objects.get(name="sum").value == 1
     assert history() == {"succeeded": 1}
 

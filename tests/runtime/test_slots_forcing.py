@@ -60,8 +60,12 @@ class Spinning:
 
 
 @pytest.fixture
-def slots() -> Iterator[Slots]:
-    """Slots whose threads and the main thread interrupt each other as often as can be."""
+def slots(monkeypatch: pytest.MonkeyPatch) -> Iterator[Slots]:
+    """Slots whose threads and the main thread interrupt each other as often as can be.
+
+    What hits a finalizer of the interpreter in a slot's thread is dropped there: the report of it would be hit in turn.
+    """
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     running = Slots(4, Spinning(), lambda: None)  # type: ignore[arg-type]
