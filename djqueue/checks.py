@@ -6,7 +6,7 @@ E001 and E002 come from the backend itself. Checks that ask a database run where
     E001 an option is wrong               E007 two tasks claim one name         W001 jobs are not in the default one
     E002 not in INSTALLED_APPS            E008 PostgreSQL is too old            W002 the connection pool is too small
     E003 no such database alias           E009 the router refuses the tables    W003 no backend uses djqueue
-    E004 not PostgreSQL                                                         W004 the backport is not installed
+    E004 not PostgreSQL                   E011 an upgrade is missing            W004 the backport is not installed
     E005 a stricter isolation level                                             W005 settings for a queue not listed
     E006 a module of tasks can't be used  E010 `redact` is no function          W006 settings for an unused circuit
 """
@@ -24,6 +24,7 @@ from djqueue.api.options import QUEUE_NAME_LIMIT, text_problem
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import TASKS_LOGGER, task_backends
 from djqueue.nearest import nearest
+from djqueue.policy.payloads import gap
 from djqueue.store import db
 
 OLDEST_POSTGRESQL = 15
@@ -55,7 +56,7 @@ def check_tasks(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list
         registry.load()
     except Exception as error:
         return [_unusable_module(error)]
-    messages = [*_alias_conflicts(), *_unused_circuits(found)]
+    messages = [*_alias_conflicts(), *_gaps(), *_unused_circuits(found)]
     return [*messages, *(message for each in found for message in _isolation_in_settings(each))]
 
 
@@ -187,6 +188,18 @@ def _alias_conflicts() -> Iterable[CheckMessage]:
             hint="A job's name must lead to one task: remove one of the two.",
             id="djqueue.E007",
         )
+
+
+def _gaps() -> Iterator[CheckMessage]:
+    """Jobs of a version that nothing upgrades would die."""
+    for task in registry.tasks():
+        if missing := gap(task.version, task.upgrades):
+            yield Error(
+                f"{task.module_path}: version={task.version}: {missing}.",
+                hint="Each is a function from (args, kwargs) of its version to those of the next. The oldest ones may "
+                "go once no job of their version is left.",
+                id="djqueue.E011",
+            )
 
 
 def _unused_circuits(found: Iterable[DjqueueBackend]) -> Iterator[CheckMessage]:

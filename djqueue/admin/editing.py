@@ -9,6 +9,7 @@ from django.http import HttpRequest
 from djqueue.admin import source
 from djqueue.api import arguments, registry
 from djqueue.exceptions import ArgumentsError
+from djqueue.policy.payloads import UpgradeFailed, upgraded, version_of
 
 
 class EditForm(forms.Form):
@@ -47,7 +48,27 @@ def initial(letter: Any) -> str:
     """Return the text to begin with: nothing where arguments are redacted, since the marks must not be stored."""
     if source.redaction():
         return ""
-    return json.dumps(letter.args, indent=2, ensure_ascii=False)
+    return json.dumps(_as_now(letter), indent=2, ensure_ascii=False)
+
+
+def version_now(letter: Any) -> int:
+    """Return the version that edited arguments have: they were checked against the task as it is now."""
+    task = registry.get(letter.task_name)
+    return 1 if task is None else task.version
+
+
+def _as_now(letter: Any) -> Any:
+    """The arguments as the task takes them now; as they are where they can't be upgraded."""
+    registry.load()
+    task, args = registry.get(letter.task_name), letter.args
+    found = version_of(json.dumps(letter.options))
+    if task is None or not 1 <= found < task.version:
+        return args
+    try:
+        lists = upgraded(task.module_path, found, task.version, task.upgrades, args["args"], args["kwargs"])
+    except (UpgradeFailed, TypeError, KeyError):
+        return letter.args
+    return {"args": lists[0], "kwargs": lists[1]}
 
 
 def make_form(request: HttpRequest, letter: Any) -> EditForm:

@@ -191,7 +191,9 @@ class DeadLetterAdmin(EndedPage):
 
     def _requeue_edited(self, request: HttpRequest, letter: Any, args: str) -> HttpResponse:
         with transaction.atomic(using=source.alias()):
-            answer = letters.requeue_edited(source.alias(), letter.pk, args, by=str(request.user))
+            answer = letters.requeue_edited(
+                source.alias(), letter.pk, args, version=editing.version_now(letter), by=str(request.user)
+            )
             said, level = EDITED[answer]
             actions.log(request, [letter], f"Edit and requeue: {said}.")
         self.message_user(request, f"Edit and requeue: {said}.", level)

@@ -17,7 +17,8 @@ from django.template.response import TemplateResponse
 from djqueue.admin import fragments, look, show, source
 from djqueue.admin.base import PlainAdmin
 from djqueue.models import Job
-from djqueue.policy import words
+from djqueue.policy import aside, words
+from djqueue.policy.payloads import parts
 from djqueue.policy.search import Tab, token
 from djqueue.states import State
 from djqueue.store import figures, operate
@@ -45,7 +46,7 @@ def view(page: PlainAdmin, request: HttpRequest) -> HttpResponse:
 
 def _row(page: PlainAdmin, task: str, jobs: int, queues: Any, oldest: float) -> dict[str, Any]:
     address = look.address(
-        "djqueue_job_changelist", site=page.admin_site.name, q=token("task", task), state=str(Tab.PARKED)
+        "djqueue_job_changelist", site=page.admin_site.name, q=token("task", parts(task)[0]), state=str(Tab.PARKED)
     )
     return {
         "task": task,
@@ -70,7 +71,9 @@ def _cancel(page: PlainAdmin, request: HttpRequest) -> HttpResponse:
         page.message_user(request, text, messages.ERROR)
         return HttpResponseRedirect(request.path)
     done = 0
-    for answers in islice(operate.cancel_matching(source.alias(), Jobs(task_name=task, state=State.PARKED)), BATCHES):
+    name, version = parts(task)
+    wanted = Jobs(task_name=name, state=State.PARKED, parked_for=aside.orphan(task) if version > 1 else None)
+    for answers in islice(operate.cancel_matching(source.alias(), wanted), BATCHES):
         done += sum(answer is CancelAnswer.CANCELLED for answer in answers.values())
     with transaction.atomic(using=source.alias()):
         _log(request, task, done, reason)

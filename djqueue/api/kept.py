@@ -1,4 +1,5 @@
-"""What is kept with a job for people: its tags, the object that it is about, the job that enqueued it; and its limits.
+"""What is kept with a job for people: its tags, the object that it is about, the job that enqueued it; and its limits
+and the version of its arguments.
 
 Stands between a task and the `options` of a row. Invariant: a subject is written in one form, `app.model:pk`, wherever
 it comes from, so that the jobs of an object are found by an index.
@@ -21,13 +22,14 @@ def options(task: Any, args: Args, kwargs: Kwargs, limits: Mapping[str, Any] | N
     """Return the options of one job as JSON text."""
     subject = None if task.subject is None else _subject_of(task, args, kwargs)
     parent = current.running_job.get()
-    if not task.tags and subject is None and parent is None and limits is None:
+    if not task.tags and subject is None and parent is None and limits is None and task.version == 1:
         return "{}"
     found = {
         "tags": task.tags or None,
         "subject": subject,
         "parent": None if parent is None else str(parent),
         "limits": limits,
+        "version": None if task.version == 1 else task.version,
     }
     return json.dumps({name: value for name, value in found.items() if value is not None})
 

@@ -5,7 +5,7 @@ telling error, never ignored.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Literal, NoReturn, TypedDict, get_args
@@ -14,6 +14,7 @@ from djqueue.circuitconf import NAME_LIMIT
 from djqueue.compat import InvalidTask
 from djqueue.conf import nearest
 from djqueue.exceptions import seconds_of
+from djqueue.policy.payloads import LATEST, Upgrade
 from djqueue.policy.ratelimit import LimitKey, RateLimit
 from djqueue.policy.retry import AnyRetry, CallableRetry, FixedRetry, OwnPolicy, RetryPolicy
 from djqueue.rates import Rate
@@ -142,6 +143,15 @@ class TaskOptions(TypedDict, total=False):
     """Starts of the task in the whole fleet, on average: `"100/m"`, `"5/s"`, `"3/10s"`; `RateLimit(rate="100/m",
     burst=20, key=…)` says how many at once and what shares the limit. Default: no limit."""
 
+    version: int
+    """What the arguments mean: raise it when they change, and say in `upgrades` how older ones become new. It is
+    written with each job; a worker whose code has a lower one leaves the job, uncharged, to workers that know it. 1 to
+    9,999. Default: 1."""
+
+    upgrades: Mapping[int, Upgrade]
+    """By version, the function that makes its arguments those of the next version: `{1: f}`, where `f(args, kwargs)`
+    returns `(args, kwargs)`. Called before each attempt of an older job, so it should only compute. Default: none."""
+
     aliases: Iterable[str]
     """Former names (dotted paths) of the task, under which jobs may still wait. At most 300 characters each."""
 
@@ -183,16 +193,9 @@ PER_CALL = [
     "unique_for",
 ]
 
-LATER = {
-    "version",
-    "upgrades",
-}
-
 
 def refuse(name: str, where: str, known: list[str]) -> NoReturn:
     """Raise the `TypeError` for an option that `where` does not take."""
-    if name in LATER:
-        raise TypeError(f"{where}: {name} is not supported by this version of djqueue yet; leave it out")
     if name == "run_after":
         raise TypeError(f"{where}: run_after can't be fixed when a task is declared; use .using(run_after=…)")
     if name in KNOWN:
@@ -252,10 +255,25 @@ def _problems(task: Any) -> Iterable[str]:
     yield from _limits(task)
     if task.circuit is not None:
         yield from filter(None, [text_problem("circuit", task.circuit, NAME_LIMIT)])
+    yield from _versions(task)
     yield from _texts("aliases", task.aliases, TASK_NAME_LIMIT)
     yield from _texts("tags", task.tags, TAG_LIMIT)
     if len(task.tags) > TAGS_LIMIT:
         yield f"tags: expected at most {TAGS_LIMIT}, got {len(task.tags)}"
+
+
+def _versions(task: Any) -> Iterable[str]:
+    version, upgrades = task.version, task.upgrades
+    if not (_is_number(version, int) and 1 <= version <= LATEST):
+        yield f"version: expected a whole number from 1 to {LATEST:,}, got {version!r}"
+    elif not isinstance(upgrades, Mapping):
+        yield f"upgrades: expected a dict from old versions to functions, got {type(upgrades).__name__}"
+    else:
+        for number, upgrade in upgrades.items():
+            if not (_is_number(number, int) and 1 <= number < version):
+                yield f"upgrades: expected versions from 1 up to below the task's own, {version}, got {number!r}"
+            elif not callable(upgrade):
+                yield f"upgrades[{number}]: expected a function of (args, kwargs), got {type(upgrade).__name__}"
 
 
 def _key(what: str, key: Any, limit: int) -> Iterable[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from django.utils.module_loading import autodiscover_modules
 
 from djqueue.compat import task_backends
+from djqueue.policy.payloads import known_as
 
 _tasks: dict[str, Any] = {}
 _aliases: dict[str, Any] = {}
@@ -37,6 +38,19 @@ def names() -> list[str]:
     """Return the names and aliases of all known tasks, sorted. A worker runs any task that it knows, whatever its
     declared backend, because `.using(backend=…)` may send it anywhere."""
     return sorted({*_tasks, *_aliases})
+
+
+def known() -> list[str]:
+    """Return what a worker of this code says that it knows: names and aliases, and each later version of them."""
+    each = {**_aliases, **_tasks}
+    return sorted(known_as(name, version) for name, task in each.items() for version in range(1, task.version + 1))
+
+
+def same(name: str) -> list[str]:
+    """Return all names of the task that is called so, this one first; of a task that is not known only this one."""
+    task = get(name)
+    others = set() if task is None else {task.module_path, *task.aliases}
+    return [name, *sorted(each for each in others - {name} if get(each) is task)]
 
 
 def tasks() -> list[Any]:

@@ -4,7 +4,7 @@ The first station of a job's road: `send.using(…).enqueue(…)` hands the task
 Invariant: a task is immutable; `.using()` makes another one of the same function.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from typing import Any, Concatenate, Generic, Literal, Never, ParamSpec, Self, TypeVar, Unpack, overload
@@ -18,9 +18,12 @@ from djqueue.api.context import JobContext
 from djqueue.api.options import Conflict, DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
 from djqueue.api.results import JobResult
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
+from djqueue.policy.payloads import Upgrade
 from djqueue.policy.ratelimit import LimitKey, RateLimit
 from djqueue.policy.retry import AnyRetry, CallableRetry, OwnPolicy, RetryPolicy, Wait, timetable
 from djqueue.policy.verdict import ExceptionClasses
+
+_FROM_MODULE = ("func", "upgrades")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,6 +60,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     concurrency_limit: int | None = None
     concurrency_key: LimitKey = None
     rate_limit: str | RateLimit | None = None
+    version: int = 1
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict, hash=False, repr=False)
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     subject: kept.Subject = None
@@ -87,7 +92,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         registry.add(self)
 
     def __reduce__(self) -> Any:
-        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "func"}
+        values = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _FROM_MODULE}
         return _restore, (type(self), self.module_path, values)
 
     def using(
@@ -245,8 +250,8 @@ def _where(func: Any) -> str:
 
 
 def _restore(cls: type[DjqueueTask[Any, Any]], path: str, values: dict[str, Any]) -> DjqueueTask[Any, Any]:
-    """Unpickle a task: its function is the one that the module's task of that name has."""
+    """Unpickle a task: its functions are those that the module's task of that name has."""
     found = import_string(path)
     if not isinstance(found, DjqueueTask):
         raise ValueError(f"{path}: expected a task there, got {type(found).__name__}")
-    return cls(func=found.func, **values)
+    return cls(**{name: getattr(found, name) for name in _FROM_MODULE}, **values)

@@ -9,11 +9,12 @@ serves its queue, knows its task and has room takes the job and starts it. A tes
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from djqueue.api import registry
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, TaskResultDoesNotExist, task_backends
 from djqueue.policy import aside, durations
 from djqueue.policy.gates import Gate as GateKind
@@ -21,9 +22,10 @@ from djqueue.policy.gates import gates as gates_of
 from djqueue.policy.weights import serves
 from djqueue.queueconf import QueueOptions
 from djqueue.states import State
-from djqueue.store import forecast, limits, results, workers
+from djqueue.store import forecast, limits, pauses, results, workers
 from djqueue.store import why as store
 from djqueue.store.limits import Block
+from djqueue.store.pauses import Kind
 from djqueue.store.why import Facts, Gate, Held, Server
 
 GATES: dict[str, str] = {
@@ -95,9 +97,10 @@ def about(alias: str, id_: UUID, queues: Mapping[str, QueueOptions] = NO_SETTING
     facts = store.facts(alias, id_)
     if facts is None:
         return _finished(alias, id_)
+    facts = _with_other_names(alias, facts)
     gates = store.gates(alias, facts.queue_name, facts.lane)
     own = [*_of_the_job(facts), *_gates(facts, gates), *_limits(facts, _blocks(alias, facts, queues))]
-    servers = [] if facts.state is State.LEASED else store.servers(alias, facts.task_name)
+    servers = [] if facts.state is State.LEASED else store.servers(alias, facts.known_as)
     runnable = all(each.holds for each in own)
     ahead = store.ahead(alias, facts) if runnable and not facts.is_suspect else None
     now = forecast.of_queue(alias, facts.queue_name) if ahead else None
@@ -130,6 +133,15 @@ def _finished(alias: str, id_: UUID) -> Why | None:
         runnable=False,
         conditions=[Condition(name="unfinished", holds=False, detail=f"it ended as {job.state}{when}{remedy}")],
     )
+
+
+def _with_other_names(alias: str, facts: Facts) -> Facts:
+    """Look as well for pauses under other names of the task, if this process knows any."""
+    others = registry.same(facts.task_name)[1:] if facts.task_pause is None else []
+    for each in pauses.in_force(alias) if others else ():
+        if each.kind is Kind.TASK and each.name in others:
+            return replace(facts, task_pause=Held(until=each.until, reason=each.reason, by=each.by))
+    return facts
 
 
 def _of_the_job(facts: Facts) -> Iterator[Condition]:
@@ -266,7 +278,7 @@ def _fleet(facts: Facts, servers: list[Server]) -> Iterator[Condition]:
     detail = f"{len(serving)} of {len(servers)} live workers serve queue {facts.queue_name}"
     yield Condition(name="worker_serves_queue", holds=bool(serving), detail=detail)
     knowing = [each for each in serving if each.knows]
-    detail = f"{len(knowing)} of them know task {facts.task_name}"
+    detail = f"{len(knowing)} of them know task {facts.known_as}"
     yield Condition(name="worker_knows_task", holds=bool(knowing), detail=detail)
     slots, busy = sum(each.slots for each in knowing), sum(min(each.busy, each.slots) for each in knowing)
     yield Condition(name="slot_is_free", holds=busy < slots, detail=f"{busy} of {slots} slots are busy")

@@ -1,11 +1,14 @@
 """Why a job is set aside: what stands in its `parked_for`, and what that says in words.
 
     task:NAME     no live worker knows the task            back when a worker that knows it starts
+    task:NAME@3   nor that version of its arguments        the same
     paused:NAME   the task is paused                       back when it is resumed or the pause is over
     tenant:NAME   the tenant is paused                     the same
 
 Invariant: a reason names what has to change for the job to come back, so that one index finds all who wait for it.
 """
+
+from djqueue.policy.payloads import parts
 
 ORPHAN = "task:"
 TASK = "paused:"
@@ -34,6 +37,9 @@ def is_pause(reason: str) -> bool:
 
 def in_words(reason: str) -> str:
     """Return the reason as people read it; one that is not known stays as it is."""
+    name, version = parts(reason.removeprefix(ORPHAN))
+    if reason.startswith(ORPHAN) and version > 1:
+        return f"no worker knows version {version} of task {name}"
     for prefix, words in ((ORPHAN, "no worker knows task "), (TASK, "paused task "), (TENANT, "paused tenant ")):
         if reason.startswith(prefix):
             return words + reason.removeprefix(prefix)

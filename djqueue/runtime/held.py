@@ -5,6 +5,7 @@ import json
 import time
 from typing import Any
 
+from djqueue.policy import payloads
 from djqueue.runtime.outcome import Outcome
 from djqueue.runtime.permit import Permit
 from djqueue.runtime.slot_table import R_CANCEL, R_LOST, R_REVOKED, Page, now_ns
@@ -121,7 +122,8 @@ class Held:
         return (self.deadline_ns - now_ns()) / 1e9
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
-        """Return the handler's arguments; raise `BadPayload` where the row holds something else."""
+        """Return the handler's arguments, those of an older version upgraded; raise `BadPayload` where the row holds
+        something else, `UpgradeFailed` where they can't be upgraded."""
         found = json.loads(self.job.args)
         if not isinstance(found, dict) or not isinstance(found.get("args"), list):
             raise BadPayload(
@@ -130,7 +132,18 @@ class Held:
         kwargs = found.get("kwargs")
         if not isinstance(kwargs, dict):
             raise BadPayload(f"args: expected an object 'kwargs', got {_short(kwargs)}")
-        return found["args"], kwargs
+        return self._upgraded(found["args"], kwargs)
+
+    def _upgraded(self, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        version, task = payloads.version_of(self.job.options), self.task
+        if version == task.version:
+            return args, kwargs
+        if not 1 <= version < task.version:
+            raise BadPayload(
+                f"options.version: expected a version from 1 to {task.version}, which this code has of "
+                f"{task.module_path}, got {version or 'something else'}"
+            )
+        return payloads.upgraded(task.module_path, version, task.version, task.upgrades, args, kwargs)
 
 
 def _short(value: object) -> str:

@@ -1,4 +1,5 @@
 """What was claimed is put down before the slots; what this worker does not know, or may not start, goes back or aside.
+A job whose arguments are of a newer version than the code is as little known as one of an unknown task.
 
 Invariant: whatever was claimed is in the slot table before anything else can fail.
 """
@@ -7,6 +8,8 @@ import logging
 from collections.abc import Iterable
 
 from djqueue.api import registry
+from djqueue.policy import aside
+from djqueue.policy.payloads import known_as, version_of
 from djqueue.runtime.circuits import Circuits
 from djqueue.runtime.claimer import Claimer
 from djqueue.runtime.held import Held
@@ -37,7 +40,7 @@ class Intake:
             task = registry.get(job.task_name)
             if self._claimer.stops.sets_aside(job):
                 stopped.append(job)
-            elif task is None:
+            elif task is None or version_of(job.options) > task.version:
                 strangers.append(job)
             else:
                 known.append(self._holdings.take(job, task))
@@ -55,10 +58,10 @@ class Intake:
             self._refuse(strangers)
 
     def _refuse(self, jobs: list[Claimed]) -> None:
-        """Leave tasks that another live worker knows to it; set aside those that nobody knows. Uncharged."""
+        """Leave what another live worker knows to it; set aside what nobody knows. Uncharged."""
         known = workers.known_tasks(self._alias)
-        others = [job for job in jobs if job.task_name in known]
-        orphans = [job for job in jobs if job.task_name not in known]
+        others = [job for job in jobs if _wants(job) in known]
+        orphans = [job for job in jobs if _wants(job) not in known]
         if others:
             self._claimer.strangers |= {job.task_name for job in others}
             lease.release(self._alias, [lease.Lease(job.id, job.lease_token) for job in others])
@@ -66,8 +69,24 @@ class Intake:
             self._set_aside(orphans)
 
     def _set_aside(self, jobs: list[Claimed]) -> None:
-        lease.set_aside(self._alias, [lease.Lease(job.id, job.lease_token) for job in jobs])
+        leases = [lease.Lease(job.id, job.lease_token) for job in jobs]
+        lease.set_aside(self._alias, leases, [aside.orphan(_wants(job)) for job in jobs])
         for queue_name in {job.queue_name for job in jobs}:
-            names = sorted({job.task_name for job in jobs if job.queue_name == queue_name})
-            log.warning("jobs of unknown tasks are set aside queue=%s tasks=%s", queue_name, names)
-            recover.set_aside_tasks(self._alias, queue_name, names)
+            mine = [job for job in jobs if job.queue_name == queue_name]
+            log.warning(
+                "jobs of unknown tasks are set aside queue=%s tasks=%s",
+                queue_name,
+                sorted({_wants(job) for job in mine}),
+            )
+            names = {job.task_name for job in mine}
+            unknown = sorted(name for name in names if registry.get(name) is None)
+            newer = {name: registry.get(name).version for name in names.difference(unknown)}  # type: ignore[union-attr]
+            if unknown:
+                recover.set_aside_tasks(self._alias, queue_name, unknown)
+            if newer:
+                recover.set_aside_newer(self._alias, queue_name, newer)
+
+
+def _wants(job: Claimed) -> str:
+    """What a worker must know to run it."""
+    return known_as(job.task_name, version_of(job.options))

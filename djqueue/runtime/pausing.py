@@ -7,9 +7,11 @@ pause that is not in force comes back, in whatever order things happened.
 import logging
 import time
 
+from djqueue.api import registry
 from djqueue.runtime.housekeeping import IDLE_SECONDS
 from djqueue.runtime.leader import LeaderDuty
 from djqueue.store import pauses, recover
+from djqueue.store.pauses import Kind
 
 log = logging.getLogger("djqueue")
 
@@ -36,12 +38,15 @@ class PausesDuty:
     def _sweep(self, until: float) -> bool:
         """Return whether more is to be swept."""
         for kind, name in pauses.unswept(self._alias):
-            while (count := pauses.sweep(self._alias, kind, name)) == pauses.BATCH:
+            while (count := self._swept(kind, name)) == pauses.BATCH:
                 if time.monotonic() > until:
                     return True
             log.info("jobs of a paused %s are set aside name=%s last_batch=%d", kind, name, count)
             pauses.swept(self._alias, kind, name)
         return False
+
+    def _swept(self, kind: Kind, name: str) -> int:
+        return pauses.sweep(self._alias, kind, name, registry.same(name) if kind is Kind.TASK else ())
 
     def _let_back(self, until: float) -> bool:
         """Return whether more is to be let back."""

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 
 from djqueue.api import registry
+from djqueue.policy import aside
 from djqueue.runtime.failing import Failing
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.slot_table import R_CANCEL, SUSPECTS_WAIT, SlotTable
@@ -150,7 +151,7 @@ class Orphans:
 
     def tick(self) -> float:
         """Bring back a batch; at once again while batches are full."""
-        known = {f"task:{name}" for name in registry.names()}
+        known = {aside.orphan(name) for name in registry.known()}
         reasons = [reason for reason in recover.aside_reasons(self._alias) if reason in known]
         if not reasons:
             return 5.0

@@ -58,7 +58,7 @@ class Registration:
         return True
 
     def _info(self) -> workers.WorkerInfo:
-        names = sorted(registry.names())
+        names = registry.known()
         return workers.WorkerInfo(
             id=self._id,
             supervisor_id=self._plan.supervisor_id,

@@ -1,4 +1,5 @@
-"""What one worker may not start: paused queues, tasks and tenants, as it has read them last.
+"""What one worker may not start: paused queues, tasks and tenants, as it has read them last. A task is paused under all
+names that this worker's code knows of it.
 
 Invariant: a worker knows every pause within half a second of its commit, however busy it is, since what it has claimed
 and not started must not start either.
@@ -8,6 +9,7 @@ import logging
 import time
 from collections.abc import Sequence
 
+from djqueue.api import registry
 from djqueue.store import lease, pauses
 from djqueue.store.claim import Claimed
 from djqueue.store.pauses import Stopped
@@ -38,7 +40,7 @@ class Stops:
         """Read what is paused, if it is time to; return whether anything has changed."""
         if time.monotonic() - self._read_at < LOOK_SECONDS:
             return False
-        before, self._now = self._now, pauses.stopped(self._alias)
+        before, self._now = self._now, pauses.stopped(self._alias).under_all_names(registry.same)
         self._read_at = time.monotonic()
         return self._now != before
 

@@ -6,6 +6,7 @@ from typing import Any, assert_never
 from djqueue.exceptions import Cancel, Dead, JobCancelled, JobTimeout, Retry, Snooze
 from djqueue.policy.arguments import ArgumentsInvalid
 from djqueue.policy.errors import clean_text, describe
+from djqueue.policy.payloads import UpgradeFailed
 from djqueue.policy.signature import SignatureMismatch
 from djqueue.policy.verdict import Kind, judge
 from djqueue.runtime.held import BadPayload, Held
@@ -28,7 +29,7 @@ def outcome_of(held: Held, error: BaseException) -> Outcome:
             return replace(asked, is_transient=_is_transient(held.task, error.__cause__ or error.__context__))
         case JobTimeout():
             return failed(error, kind="timeout")
-        case SignatureMismatch() | ArgumentsInvalid() | BadPayload():
+        case SignatureMismatch() | ArgumentsInvalid() | BadPayload() | UpgradeFailed():
             return failed(error, kind="fault", final_reason=_permanent(error))
     if held.is_lost:
         return Stale()

@@ -54,6 +54,8 @@ changed as (
         state = case when j.state = 'parked' then 'parked' when t.run_at > clock_timestamp() then 'scheduled'
             else 'ready' end,
         args = case when %(replace)s then t.args else j.args end,
+        options = case when %(replace)s then (j.options - 'version') || jsonb_strip_nulls(
+            jsonb_build_object('version', %(options)s::jsonb -> 'version')) else j.options end,
         lane = case when %(replace)s then t.lane else j.lane end,
         tenant_id = case when %(replace)s then t.tenant_id else j.tenant_id end,
         priority = case when %(replace)s then %(priority)s::smallint else j.priority end

@@ -71,8 +71,9 @@ NOW = "select clock_timestamp()"
 
 # The arguments that were there before stay with the job, wherever it goes.
 EDIT = f"""
-update djqueue_dead_letter d set args = %(args)s::jsonb, options = jsonb_set(d.options, '{{former_args}}',
-    jsonb_path_query_array(jsonb_build_array(jsonb_build_object('args', d.args, 'by', %(by)s::text,
+update djqueue_dead_letter d set args = %(args)s::jsonb,
+    options = jsonb_set((d.options - 'version') || jsonb_strip_nulls(jsonb_build_object('version', %(version)s::int)),
+    '{{former_args}}', jsonb_path_query_array(jsonb_build_array(jsonb_build_object('args', d.args, 'by', %(by)s::text,
         'at', clock_timestamp())) || coalesce(d.options->'former_args', '[]'), '$[0 to {FORMER_KEPT - 1}]'))
 where d.id = %(id)s returning d.id
 """
@@ -156,12 +157,13 @@ def requeue_matching(alias: str, letters: Letters, most: int | None = None) -> I
         left = None if left is None else left - len(found)
 
 
-def requeue_edited(alias: str, id_: UUID, args: str, *, by: str = "") -> EditAnswer:
-    """Requeue a letter with other arguments (JSON text, validated by the caller); the old ones stay with the job, in
-    its options, newest first. Where the key is taken nothing changes."""
+def requeue_edited(alias: str, id_: UUID, args: str, *, version: int = 1, by: str = "") -> EditAnswer:
+    """Requeue a letter with other arguments (JSON text of that version, validated by the caller); the old ones stay
+    with the job, in its options, newest first. Where the key is taken nothing changes."""
+    params = {"id": id_, "args": args, "by": by, "version": None if version == 1 else version}
     try:
         with db.one_transaction(alias):
-            if not db.rows(alias, EDIT, {"id": id_, "args": args, "by": by}):
+            if not db.rows(alias, EDIT, params):
                 return EditAnswer.GONE
             if not operate.requeue(alias, [id_]).ids:
                 raise _KeyTaken

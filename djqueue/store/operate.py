@@ -32,6 +32,8 @@ class Jobs:
     tenant_id: str | None = None
     tag: str | None = None
     state: State | None = None
+    parked_for: str | None = None
+    """Why it is set aside, see `policy.aside`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,7 @@ select id from djqueue_job
 where id > coalesce(%(after)s::uuid, '00000000-0000-0000-0000-000000000000') and created_at <= %(until)s
     and queue_name = coalesce(%(queue)s::text, queue_name) and task_name = coalesce(%(task)s::text, task_name)
     and tenant_id = coalesce(%(tenant)s::text, tenant_id) and state = coalesce(%(state)s::text, state)
+    and (%(parked_for)s::text is null or parked_for = %(parked_for)s)
     and (%(tag)s::text is null or options->'tags' ? %(tag)s::text)
 order by id limit 1000
 """
@@ -149,6 +152,7 @@ def cancel_matching(alias: str, jobs: Jobs) -> Iterator[dict[UUID, CancelAnswer]
     params = {"queue": jobs.queue_name, "task": jobs.task_name, "tenant": jobs.tenant_id, "tag": jobs.tag}
     if not any([*params.values(), jobs.state]):
         raise ValueError("cancel_matching: expected a queue, a task, a tenant, a tag or a state, got none of them")
+    params["parked_for"] = jobs.parked_for
     params["state"] = None if jobs.state is None else str(jobs.state)
     until = db.rows(alias, NOW)[0][0]
     after: UUID | None = None

@@ -7,8 +7,8 @@ Pauses of queues are a column of the queue's row (`operate.pause`); this module 
 says why, and every such reason without a pause in force is let back, so that no order of events leaves a job behind.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
@@ -44,16 +44,24 @@ class Stopped:
     """What may not start now, as a worker asks it of each job."""
 
     queues: frozenset[str] = frozenset()
-    tasks: frozenset[str] = frozenset()
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    """Names of tasks that may not start, each with the name under which it is paused."""
     tenants: frozenset[str] = frozenset()
 
     def reason(self, task_name: str, tenant_id: str) -> str:
         """Return why a claimed job is to be set aside; '' where it may start."""
         if task_name in self.tasks:
-            return aside.paused_task(task_name)
+            return aside.paused_task(self.tasks[task_name])
         if tenant_id and tenant_id in self.tenants:
             return aside.paused_tenant(tenant_id)
         return ""
+
+    def under_all_names(self, same: Callable[[str], Iterable[str]]) -> "Stopped":
+        """Return the same for all names of each task; `same` tells them."""
+        if not self.tasks:
+            return self
+        others = {other: name for name in self.tasks for other in same(name)}
+        return replace(self, tasks=others | dict(self.tasks))
 
     def stops(self, queue_name: str, task_name: str, tenant_id: str) -> bool:
         """Tell whether such a job may not start."""
@@ -100,9 +108,9 @@ FROM_NOW = "select clock_timestamp() + make_interval(secs => %(seconds)s::float8
 # claimed just now, so their worker does it.
 SWEEP_TASK = f"""
 with c as materialized (
-    select ctid as t from djqueue_job where state = 'ready' and not suspect and task_name = %(name)s
-    limit {BATCH} for no key update skip locked)
-update djqueue_job j set state = 'parked', parked_for = '{aside.TASK}' || j.task_name
+    select ctid as t from djqueue_job where state = 'ready' and not suspect
+        and task_name = any(%(names)s::text[]) limit {BATCH} for no key update skip locked)
+update djqueue_job j set state = 'parked', parked_for = '{aside.TASK}' || %(name)s::text
 where j.ctid = any(array(select t from c)) returning j.id
 """
 SWEEP_TENANT = f"""
@@ -138,7 +146,9 @@ def stopped(alias: str) -> Stopped:
     for kind, name in db.rows(alias, STOPPED):
         names[kind].append(name)
     return Stopped(
-        queues=frozenset(names[Kind.QUEUE]), tasks=frozenset(names[Kind.TASK]), tenants=frozenset(names[Kind.TENANT])
+        queues=frozenset(names[Kind.QUEUE]),
+        tasks={name: name for name in names[Kind.TASK]},
+        tenants=frozenset(names[Kind.TENANT]),
     )
 
 
@@ -153,9 +163,12 @@ def unswept(alias: str) -> list[tuple[Kind, str]]:
     return [(Kind(kind), name) for kind, name in db.rows(alias, UNSWEPT)]
 
 
-def sweep(alias: str, kind: Kind, name: str) -> int:
-    """Set aside up to 5,000 ready jobs of a paused task or tenant; return how many."""
-    return len(db.rows(alias, SWEEP_TENANT if kind is Kind.TENANT else SWEEP_TASK, {"name": name}))
+def sweep(alias: str, kind: Kind, name: str, names: Sequence[str] = ()) -> int:
+    """Set aside up to 5,000 ready jobs of a paused task or tenant; return how many. `names` are all that the task has,
+    where it has others than the one under which it is paused."""
+    if kind is Kind.TENANT:
+        return len(db.rows(alias, SWEEP_TENANT, {"name": name}))
+    return len(db.rows(alias, SWEEP_TASK, {"name": name, "names": [name, *names]}))
 
 
 def swept(alias: str, kind: Kind, name: str) -> None:

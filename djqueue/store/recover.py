@@ -3,7 +3,7 @@
 Invariant: recovery needs the job rows and the database's clock, nothing else; any number of keepers may do it at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -69,6 +69,17 @@ with c as materialized (
 update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name
 where j.ctid = any(array(select t from c)) returning j.id
 """
+# The same of tasks that are known, for jobs whose arguments are of a newer version than the code.
+SET_ASIDE_NEWER = """
+with c as materialized (
+    select j.ctid as t from djqueue_job j
+    join unnest(%(tasks)s::text[], %(versions)s::int[]) k(name, version) on k.name = j.task_name
+    where j.queue_name = %(queue)s and j.state = 'ready' and not j.suspect
+        and jsonb_typeof(j.options -> 'version') = 'number' and j.options -> 'version' > to_jsonb(k.version)
+    limit 5000 for no key update of j skip locked)
+update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name || '@' || (j.options ->> 'version')
+where j.ctid = any(array(select t from c)) returning j.id
+"""
 BRING_BACK = """
 with c as materialized (
     select ctid as t from djqueue_job where parked_for = any(%(reasons)s::text[])
@@ -119,6 +130,12 @@ def next_due_seconds(alias: str) -> float | None:
 def set_aside_tasks(alias: str, queue_name: str, task_names: Sequence[str]) -> int:
     """Park up to 5,000 ready jobs of tasks that no live worker knows; return how many."""
     return len(db.rows(alias, SET_ASIDE, {"queue": queue_name, "tasks": list(task_names)}))
+
+
+def set_aside_newer(alias: str, queue_name: str, versions: Mapping[str, int]) -> int:
+    """Park up to 5,000 ready jobs of these tasks whose version is above the one that is known; return how many."""
+    params = {"queue": queue_name, "tasks": list(versions), "versions": list(versions.values())}
+    return len(db.rows(alias, SET_ASIDE_NEWER, params))
 
 
 def aside_reasons(alias: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from djqueue.policy.gates import gates as gates_of
+from djqueue.policy.payloads import known_as
 from djqueue.states import State
 from djqueue.store import db
 
@@ -55,6 +56,8 @@ class Facts:
     head_state: str | None
     blocked_by: UUID | None
     """The dead letter that blocks its ordering key."""
+    known_as: str
+    """What a worker must know to run it, see `policy.payloads`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +90,8 @@ select clock_timestamp(), j.id, j.state, j.queue_name, j.task_name, j.tenant_id,
     j.expires_at, j.suspect, j.attempts, j.max_attempts, j.started_at, j.leased_by, j.parked_for, j.ordering_key,
     case when q.paused_until > clock_timestamp() then q.paused_until end, coalesce(q.paused_reason, ''),
     coalesce(q.paused_by, ''), t.paused_until, coalesce(t.reason, ''), coalesce(t.paused_by, ''),
-    x.paused_until, coalesce(x.reason, ''), coalesce(x.paused_by, ''), head.id, head.state, block.job_id
+    x.paused_until, coalesce(x.reason, ''), coalesce(x.paused_by, ''), head.id, head.state, block.job_id,
+    j.options ->> 'version'
 from djqueue_job j
 left join djqueue_queue q on q.name = j.queue_name
 left join djqueue_pause t on t.kind = 'task' and t.name = j.task_name and t.paused_until > clock_timestamp()
@@ -160,7 +164,7 @@ def ahead(alias: str, job: Facts) -> int:
 
 def _facts(row: db.Row) -> Facts:
     (now, id_, state, queue, task, tenant, priority, lane, run_at, expires, suspect, attempts, most, *rest) = row
-    (started, leased_by, parked_for, key, *pauses, head_id, head_state, blocked_by) = rest
+    (started, leased_by, parked_for, key, *pauses, head_id, head_state, blocked_by, version) = rest
     return Facts(
         now=now,
         id=id_,
@@ -185,6 +189,7 @@ def _facts(row: db.Row) -> Facts:
         head_id=head_id,
         head_state=head_state,
         blocked_by=blocked_by,
+        known_as=known_as(task, int(version) if (version or "").isdecimal() else 1),
     )
 
 

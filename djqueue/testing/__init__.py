@@ -12,6 +12,7 @@ from uuid import uuid4
 from djqueue.api import registry
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends, task_signals
+from djqueue.policy.payloads import version_of
 from djqueue.runtime import tasks_signals
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.deaths import count_and_tell
@@ -112,6 +113,11 @@ class _Bench:
         task = registry.get(job.task_name)
         if task is None:
             raise LookupError(f"run_jobs: no task is called {job.task_name!r}; import the module that defines it")
+        if version_of(job.options) > task.version:
+            raise LookupError(
+                f"run_jobs: expected version {task.version} of {job.task_name} or an older one, got a job "
+                f"of version {version_of(job.options)}; workers set it aside until one has newer code"
+            )
         held = Held(job, task, NoPage(), 0)  # type: ignore[arg-type]
         held.outcome = self._executor.run(held)
         self.attempts += 1

@@ -124,6 +124,18 @@ def test_orphans_of_one_task_are_cancelled_with_a_reason(login: Login) -> None:
     assert LogEntry.objects.get().change_message == "Cancelled 1 orphans: it was replaced"
 
 
+def test_orphans_of_one_version_are_cancelled_and_others_of_the_task_are_spared(login: Login) -> None:
+    client = login("view_job", "view_worker", "cancel_job")
+    mine = rows.make_job(state="parked", parked_for="task:old.gone@3", task_name="old.gone", options={"version": 3})
+    spared = rows.make_job(state="parked", parked_for="tenant:x", task_name="old.gone")
+
+    [done] = told(client.post(orphans(), {"task": "old.gone@3", "reason": "no such version"}))[-1:]
+
+    assert done == "Cancel: 1 job of old.gone@3 cancelled."
+    assert [job.pk for job in Job.objects.all()] == [spared.pk]
+    assert [row.pk for row in History.objects.all()] == [mine.pk]
+
+
 def test_without_orphans_the_page_says_so(login: Login) -> None:
     assert "task is known to some worker" in text_of(login("view_job", "view_worker").get(orphans()))
 

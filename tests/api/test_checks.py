@@ -274,3 +274,13 @@ def test_several_mistakes_are_reported_together() -> None:
     assert {"djqueue.E001", "djqueue.E003", "djqueue.E006", "djqueue.W005"} <= set(
         found(database="jobs", poll_seconds=0, task_modules=["no.such.module"], queues={"mails": {}})
     )
+
+
+def test_missing_upgrades_are_named() -> None:
+    task(version=4, upgrades={1: lambda args, kwargs: (args, kwargs), 3: lambda args, kwargs: (args, kwargs)})(work)
+    task(version=2)(more_work)
+
+    said = found()["djqueue.E011"]
+
+    assert "test_checks.work: version=4: upgrades: expected functions for versions 1 to 3, got none for 2" in said
+    assert "test_checks.more_work: version=2: upgrades: expected functions for versions 1 to 1, got none for 1" in said

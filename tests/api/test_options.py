@@ -7,7 +7,7 @@ import pytest
 
 from djqueue import DjqueueTask, RetryPolicy, task
 from djqueue.api import options
-from djqueue.api.options import KNOWN, LATER, PER_CALL, TaskOptions, Timeout
+from djqueue.api.options import KNOWN, PER_CALL, TaskOptions, Timeout
 from djqueue.compat import InvalidTask
 
 
@@ -61,16 +61,7 @@ def test_the_documented_options_are_the_fields_of_a_task() -> None:
     internal = {"func", "run_after", "delay", "outside_transaction"}
 
     assert set(KNOWN) == set(DjqueueTask.__dataclass_fields__) - internal
-    assert set(KNOWN).isdisjoint(LATER)
     assert set(PER_CALL) - {"run_after", "outside_transaction"} < set(KNOWN)
-
-
-@pytest.mark.parametrize("name", sorted(LATER))
-def test_an_option_whose_machinery_comes_later_is_refused(name: str) -> None:
-    with pytest.raises(TypeError, match=f"{name} is not supported by this version of djqueue yet"):
-        task(**{name: "x"})(work)  # type: ignore[call-overload]
-    with pytest.raises(TypeError, match=f"{name} is not supported by this version of djqueue yet"):
-        plain.using(**{name: "x"})  # type: ignore[arg-type]
 
 
 def test_an_unknown_option_is_refused_with_the_nearest_known_one() -> None:

@@ -233,8 +233,6 @@ def test_djangos_own_decorator_takes_our_options_and_refuses_unknown_ones() -> N
     assert (declared.max_attempts, declared.timeout_seconds) == (3, 5)
     with pytest.raises(TypeError, match=r"unknown option 'max_attemps' \(did you mean 'max_attempts'\?\)"):
         django_task(max_attemps=3)(examples.add.func)
-    with pytest.raises(TypeError, match="upgrades is not supported by this version of djqueue yet"):
-        django_task(upgrades={})(examples.add.func)
 
 
 def test_signals_are_sent_with_the_backend_as_sender(db: None) -> None:

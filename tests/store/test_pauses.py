@@ -31,7 +31,7 @@ def test_all_three_kinds_are_read_with_who_why_and_until(store: str) -> None:
         (Kind.TENANT, "acme", SOON, "moving", "ada"),
     ]
     stopped = pauses.stopped(ALIAS)
-    assert (stopped.queues, stopped.tasks, stopped.tenants) == ({"q"}, {"t"}, {"acme"})
+    assert (stopped.queues, stopped.tasks, stopped.tenants) == ({"q"}, {"t": "t"}, {"acme"})
 
 
 def test_a_pause_whose_moment_has_come_stops_nothing(store: str) -> None:
@@ -115,7 +115,7 @@ def test_what_was_set_aside_is_let_back_when_no_pause_in_force_is_the_reason(sto
 
 
 def test_stopped_tells_of_each_job_whether_and_why(store: str) -> None:
-    stopped = pauses.Stopped(queues=frozenset({"q"}), tasks=frozenset({"t"}), tenants=frozenset({"acme"}))
+    stopped = pauses.Stopped(queues=frozenset({"q"}), tasks={"t": "t"}, tenants=frozenset({"acme"}))
 
     assert stopped.reason("t", "acme") == aside.paused_task("t")
     assert stopped.reason("u", "acme") == aside.paused_tenant("acme")
@@ -139,3 +139,24 @@ def test_a_sweep_of_many_goes_on_in_batches(committed: None) -> None:
 
     assert [pauses.sweep(ALIAS, Kind.TASK, "t") for _ in range(3)] == [pauses.BATCH, 10, 0]
     assert recover.bring_back(ALIAS, ["paused:t"]) == pauses.BATCH
+
+
+def test_a_sweep_sets_aside_the_jobs_of_all_names_for_the_paused_one() -> None:
+    [[first], [second], [other]] = [add(1, task_name=name) for name in ("t", "former.t", "another")]
+
+    assert pauses.sweep(ALIAS, Kind.TASK, "t", ["t", "former.t"]) == 2
+
+    assert [row(id_, "state, parked_for") for id_ in (first, second)] == [("parked", "paused:t")] * 2
+    assert row(other) == "ready"
+
+
+def test_all_names_of_a_task_stop_and_each_says_under_which_it_is_paused() -> None:
+    names = {"t": ["t", "former.t"], "u": ["u"]}
+    stopped = pauses.Stopped(tasks={"t": "t", "u": "u"}).under_all_names(lambda name: names[name])
+
+    assert [stopped.reason(name, "") for name in ("t", "former.t", "u", "v")] == [
+        "paused:t",
+        "paused:t",
+        "paused:u",
+        "",
+    ]

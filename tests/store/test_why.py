@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 import djqueue
-from djqueue.api import why
+from djqueue.api import registry, why
 from djqueue.api.why import Why
 from djqueue.compat import TaskResultDoesNotExist
 from djqueue.conf import Options
@@ -389,3 +389,22 @@ def everything_that_starts() -> list[Claimed]:
             taken += suspects
     left = [job for job in taken if not claimer.stops.sets_aside(job)]
     return [job for job in left if job.expires_in is None or job.expires_in > 0]
+
+
+def test_a_pause_under_another_name_of_the_task_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "same", lambda name: [name, "former.t"])
+    id_ = add_one()
+    pauses.pause(ALIAS, Kind.TASK, "former.t", SOON, reason="moving")
+
+    assert not about(id_).runnable
+    assert ": moving; resume it" in detail(id_, "task_not_paused")
+
+
+def test_a_worker_knows_a_task_in_the_version_of_the_job() -> None:
+    id_ = add_one(options='{"version": 3}')
+    register(tasks=("t", "t@2"))
+    assert not holds(id_)["worker_knows_task"]
+
+    register("w2", tasks=("t", "t@2", "t@3"))
+
+    assert holds(id_)["worker_knows_task"]

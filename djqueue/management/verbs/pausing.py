@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
+from djqueue.api import registry
 from djqueue.conf import nearest
 from djqueue.management.verbs.common import (
     Print,
@@ -64,13 +65,24 @@ def _pause(options: dict[str, Any], out: Print) -> None:
 def _resume(options: dict[str, Any], out: Print) -> None:
     alias = backend_of(options).alias_of_database
     kind, name = _target(options, is_new=False)
-    if not any((each.kind, each.name) == (kind, name) for each in pauses.in_force(alias)):
+    names = _same(kind, name)
+    paused = [each.name for each in pauses.in_force(alias) if each.kind is kind and each.name in names]
+    if not paused:
         raise CommandError(f"resume: expected something that is paused, got {kind} {name!r}, which is not")
-    if kind is Kind.QUEUE:
-        operate.pause(alias, name, None)
-    else:
-        pauses.resume(alias, kind, name)
+    for each in paused:
+        if kind is Kind.QUEUE:
+            operate.pause(alias, each, None)
+        else:
+            pauses.resume(alias, kind, each)
     out(as_json({"kind": str(kind), "name": name}) if options["json"] else f"{kind} {name} goes on.")
+
+
+def _same(kind: Kind, name: str) -> list[str]:
+    """The names under which it may be paused: a task may have others, from before it was renamed."""
+    if kind is not Kind.TASK:
+        return [name]
+    registry.load()
+    return registry.same(name)
 
 
 def _target(options: dict[str, Any], *, is_new: bool = True) -> tuple[Kind, str]:
