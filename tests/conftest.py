@@ -6,11 +6,18 @@ from pathlib import Path
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
+from djqueue import pytest_plugin
 from testproject.embedded import EmbeddedServer
 from tests.live import LiveDatabase, Template, live_copy, started_server
 from tests.processes import Supervisor
 
 StartSupervisor = Callable[..., Supervisor]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where djqueue is not installed, pytest does not find its plugin by itself."""
+    if not config.pluginmanager.is_registered(pytest_plugin):
+        config.pluginmanager.register(pytest_plugin)
 
 
 @pytest.fixture(scope="session")

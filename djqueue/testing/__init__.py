@@ -9,12 +9,12 @@ from collections import Counter
 from dataclasses import dataclass
 from uuid import uuid4
 
+from asgiref.sync import sync_to_async
+
 from djqueue.api import registry
-from djqueue.backend import DjqueueBackend
-from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_backends, task_signals
+from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, task_signals
 from djqueue.policy.payloads import version_of
 from djqueue.runtime import tasks_signals
-from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.deaths import count_and_tell
 from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
@@ -22,10 +22,29 @@ from djqueue.runtime.outcome import Succeeded
 from djqueue.runtime.settling import Settling
 from djqueue.states import FINISHED
 from djqueue.store import claim, deaths, finish, ordering, recover, step
+from djqueue.testing.backends import djqueue_backend
+from djqueue.testing.clock import Clock, freeze, travel
+from djqueue.testing.enqueued import EnqueuedJob, assert_enqueued, assert_not_enqueued, enqueued_jobs
 from djqueue.testing.idempotent import assert_idempotent
-from djqueue.testing.standins import NoPage, Untouched
+from djqueue.testing.standins import HereAndNow, NoPage, Untouched
 
-__all__ = ["Ran", "assert_idempotent", "run_jobs"]
+__all__ = [
+    "Clock",
+    "EnqueuedJob",
+    "Ran",
+    "aassert_enqueued",
+    "aassert_idempotent",
+    "aassert_not_enqueued",
+    "aenqueued_jobs",
+    "arun_jobs",
+    "assert_enqueued",
+    "assert_idempotent",
+    "assert_not_enqueued",
+    "enqueued_jobs",
+    "freeze",
+    "run_jobs",
+    "travel",
+]
 
 MOST = 10_000
 
@@ -66,20 +85,25 @@ def run_jobs(
     return Ran(states=dict(bench.states))
 
 
+# The same in async tests: on the thread, and so on the connection, on which their other queries run.
+arun_jobs = sync_to_async(run_jobs, thread_sensitive=True)
+aenqueued_jobs = sync_to_async(enqueued_jobs, thread_sensitive=True)
+aassert_enqueued = sync_to_async(assert_enqueued, thread_sensitive=True)
+aassert_not_enqueued = sync_to_async(assert_not_enqueued, thread_sensitive=True)
+aassert_idempotent = sync_to_async(assert_idempotent, thread_sensitive=True)
+
+
 class _Bench:
     """One worker's steps in a row, without processes and threads."""
 
     def __init__(self, backend_alias: str) -> None:
         registry.load()
-        backend = task_backends[backend_alias]
-        if not isinstance(backend, DjqueueBackend):
-            raise TypeError(f"run_jobs: expected a djqueue backend for {backend_alias!r}, got {type(backend).__name__}")
-        options = backend.djqueue_options
+        options = djqueue_backend(backend_alias, "run_jobs").djqueue_options
         self._alias = options.database
         self._worker_id = str(uuid4())
         self._options = options
         self._settling = Settling(self._alias, options, self._worker_id, self._on_done)
-        self._executor = Executor(self._alias, options, AsyncLoop(), lambda: False, guard=Untouched())
+        self._executor = Executor(self._alias, options, HereAndNow(), lambda: False, guard=Untouched())
         self.attempts = 0
         self.states: Counter[str] = Counter()
 

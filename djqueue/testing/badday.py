@@ -8,10 +8,9 @@ from typing import Any
 from django.db import transaction
 
 from djqueue.conf import Options
-from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
-from djqueue.testing.standins import Untouched
+from djqueue.testing.standins import HereAndNow, Untouched
 
 ABREAST_SECONDS = 1.0
 """How long one of two attempts side by side waits before its first write for the other to come as far."""
@@ -27,7 +26,7 @@ class Crashing(Executor):
     """Ends after the handler's effect and before the ack."""
 
     def __init__(self, alias: str, options: Options) -> None:
-        super().__init__(alias, options, AsyncLoop(), lambda: False, guard=Untouched())
+        super().__init__(alias, options, HereAndNow(), lambda: False, guard=Untouched())
 
     def _result_of(self, held: Held, call: Callable[[], Any]) -> str:
         super()._result_of(held, call)

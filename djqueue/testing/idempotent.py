@@ -19,7 +19,6 @@ from django.db import connections, models
 from djqueue.api import registry
 from djqueue.backend import DjqueueBackend
 from djqueue.policy.errors import FailureText
-from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.executor import Executor
 from djqueue.runtime.held import Held
 from djqueue.runtime.outcome import Committed, Failed, Outcome, Succeeded
@@ -27,7 +26,7 @@ from djqueue.runtime.settling import Settling
 from djqueue.store import claim, finish, lease, recover, step
 from djqueue.testing.badday import Abreast, Crashing, undone
 from djqueue.testing.contents import Contents, Snapshot, difference
-from djqueue.testing.standins import NoPage, Untouched
+from djqueue.testing.standins import HereAndNow, NoPage, Untouched
 
 MOST = 1_000
 """Other ready jobs of the queue that may stand before the one in question."""
@@ -186,7 +185,7 @@ class _Trial:
 
     def _run(self, held: Held) -> Outcome:
         """Run it and ack it, as a worker does."""
-        held.outcome = Executor(self.alias, self._options, AsyncLoop(), lambda: False, guard=Untouched()).run(held)
+        held.outcome = Executor(self.alias, self._options, HereAndNow(), lambda: False, guard=Untouched()).run(held)
         if isinstance(held.outcome, Succeeded):
             settling = self._settling()
             settling.add(held)

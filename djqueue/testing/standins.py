@@ -1,5 +1,33 @@
 """What stands in a test where a worker has its connections' guard and its page of the slot table."""
 
+from collections.abc import Coroutine
+from typing import Any
+
+from asgiref.sync import async_to_sync
+
+from djqueue.runtime.async_loop import AsyncLoop
+from djqueue.runtime.held import Held
+
+
+class HereAndNow(AsyncLoop):
+    """Async handlers run while this thread waits: what they ask of the database runs on its connection, and so in the
+    test's transaction."""
+
+    def run(self, held: Held, handler: Coroutine[Any, Any, Any]) -> Any:
+        """Run the handler to its end and return its result, or raise what it raised."""
+        value, error = async_to_sync(_guarded)(handler)
+        if error is not None:
+            raise error
+        return value
+
+
+async def _guarded(handler: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """Let no exception reach the loop: SystemExit would end the test's."""
+    try:
+        return await handler, None
+    except BaseException as error:
+        return None, error
+
 
 class Untouched:
     """The test's own connections and transactions are left alone."""

@@ -1,8 +1,10 @@
 """Where the contract's tests run."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+import pytest_asyncio
+from asgiref.sync import sync_to_async
 from django.db import connections
 
 from tests.live import LiveDatabase
@@ -26,3 +28,10 @@ def sqlite() -> Iterator[str]:
     connections["other"].close()
     del connections["other"]
     del connections.settings["other"]
+
+
+@pytest_asyncio.fixture
+async def no_connection_left() -> AsyncIterator[None]:
+    """An async test has its connections in a thread of its own, where nobody closes them."""
+    yield
+    await sync_to_async(connections.close_all, thread_sensitive=True)()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from djqueue import JobContext, RetryPolicy, task
+from testproject.shop.models import Receipt
 
 try:
     from django.tasks import task as django_task
@@ -26,6 +27,12 @@ def who_am_i(context: JobContext, label: str) -> list[Any]:
 async def add_later(left: int, right: int) -> int:
     """Add two numbers on the event loop."""
     return left + right
+
+
+@task
+async def count_receipts() -> int:
+    """Ask the database on the event loop."""
+    return await Receipt.objects.acount()
 
 
 @task(max_attempts=2, retry=RetryPolicy(base_seconds=0))

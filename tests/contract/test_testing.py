@@ -15,9 +15,9 @@ from tests.live import with_name
 from tests.processes import ROOT
 
 SAMPLES = "tests/contract/samples/users_tests.py"
-PYTEST = 11
+PYTEST = 18
 """How many tests the samples are; Django's own runner does not see those that are plain functions."""
-UNITTEST = 8
+UNITTEST = 13
 
 
 @pytest.fixture
