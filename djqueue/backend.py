@@ -7,6 +7,7 @@ on the queue's database, or refused at once; nothing waits for a commit hook.
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from uuid import UUID
@@ -15,7 +16,7 @@ from django.apps import apps
 from django.core import checks
 from django.db import OperationalError, ProgrammingError, connections, transaction
 
-from djqueue.api import arguments, kept, lanes, options, registry, results
+from djqueue.api import arguments, kept, lanes, largeargs, options, registry, results
 from djqueue.api.options import Timeout
 from djqueue.api.results import JobResult
 from djqueue.api.task import DjqueueTask
@@ -92,6 +93,11 @@ class DjqueueBackend(BaseTaskBackend):
         return self._parsed.redact
 
     @property
+    def large_args(self) -> str:
+        """The alias of the storage for large arguments, or nothing."""
+        return self._parsed.large_args
+
+    @property
     def queues_with_settings(self) -> list[str]:
         """The queues that the option `queues` names."""
         return sorted(self._parsed.queues)
@@ -108,7 +114,7 @@ class DjqueueBackend(BaseTaskBackend):
         if terms is not None:
             return self._enqueue_on_terms(task, [(args, kwargs)], settings, terms)[0]
         job = self._new_job(task, args, kwargs, settings)
-        with _advice(settings.database, job.dedupe_key is not None):
+        with _dropping([job]), _advice(settings.database, job.dedupe_key is not None):
             answer = store.enqueue(settings.database, job, prepared=settings.prepared_statements)
         return self._enqueued(task, job, answer)
 
@@ -121,7 +127,7 @@ class DjqueueBackend(BaseTaskBackend):
         jobs = [self._new_job(task, *arguments.split(task, row), settings) for row in rows]
         order = _writing_order(jobs)
         has_keys = any(job.dedupe_key is not None for job in jobs)
-        with _advice(settings.database, has_keys), _together(settings.database, jobs):
+        with _dropping(jobs), _advice(settings.database, has_keys), _together(settings.database, jobs):
             answers = list(store.enqueue_many(settings.database, (jobs[i] for i in order)))
         by_place = dict(zip(order, answers, strict=True))
         return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
@@ -135,7 +141,7 @@ class DjqueueBackend(BaseTaskBackend):
         alias = settings.database
         # What raises must leave the caller's transaction usable.
         is_point = terms.mode is OnConflict.RAISE
-        with _advice(alias, True), transaction.atomic(using=alias, savepoint=is_point):
+        with _dropping(jobs), _advice(alias, True), transaction.atomic(using=alias, savepoint=is_point):
             answers = conflict.enqueue_all(alias, [jobs[i] for i in order], terms)
         by_place = dict(zip(order, answers, strict=True))
         return [self._enqueued(task, job, by_place[i]) for i, job in enumerate(jobs)]
@@ -173,11 +179,12 @@ class DjqueueBackend(BaseTaskBackend):
     def _new_job(self, task: Any, args: arguments.Args, kwargs: arguments.Kwargs, settings: Options) -> NewJob:
         timeout = task.timeout_seconds
         placed = lanes.place(task, args, kwargs)
-        return NewJob(
-            id=uuid7(),
+        id_, given = uuid7(), arguments.frozen(task, args, kwargs, largeargs.limit(task, settings))
+        job = NewJob(
+            id=id_,
             queue_name=task.queue_name,
             task_name=task.module_path,
-            args=arguments.frozen(task, args, kwargs, settings.max_args_bytes),
+            args=given,
             priority=task.priority,
             run_at=task.run_after,
             delay_seconds=_delay_seconds(task),
@@ -191,9 +198,13 @@ class DjqueueBackend(BaseTaskBackend):
             lane=placed.lane,
             tenant_id=placed.tenant_id,
         )
+        written = largeargs.put(task, id_, given, settings)
+        return job if written is given else replace(job, args=written, given=given)
 
     def _enqueued(self, task: Any, job: NewJob, answer: Enqueued) -> JobResult:
-        result = results.fresh(task, answer, job.args, self.alias)
+        if job.given and not answer.created:
+            largeargs.drop(job.args)
+        result = results.fresh(task, answer, job.given or job.args, self.alias)
         signal = task_signals.task_enqueued
         # The framework's own receiver writes a debug line; nobody else listens as a rule. What a receiver raises is
         # logged by Django: the job is written, and an error here would say that it is not.
@@ -211,6 +222,18 @@ def _refuse_other_transaction(task: Any, alias: str) -> None:
                 f"that the job would stay if the transaction were rolled back; open the transaction on {alias!r} as "
                 f"well (or keep djqueue's tables in {other.alias!r}), or say .using(outside_transaction=True)"
             )
+
+
+@contextmanager
+def _dropping(jobs: Iterable[NewJob]) -> Iterator[None]:
+    """Leave no files of jobs that were not written."""
+    try:
+        yield
+    except BaseException:
+        for job in jobs:
+            if job.given:
+                largeargs.drop(job.args)
+        raise
 
 
 def _terms(task: Any) -> Terms | None:

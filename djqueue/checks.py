@@ -7,7 +7,7 @@ E001 and E002 come from the backend itself. Checks that ask a database run where
     E002 not in INSTALLED_APPS            E008 PostgreSQL is too old            W002 the connection pool is too small
     E003 no such database alias           E009 the router refuses the tables    W003 no backend uses djqueue
     E004 not PostgreSQL                   E011 an upgrade is missing            W004 the backport is not installed
-    E005 a stricter isolation level                                             W005 settings for a queue not listed
+    E005 a stricter isolation level       E012 no such storage                  W005 settings for a queue not listed
     E006 a module of tasks can't be used  E010 `redact` is no function          W006 settings for an unused circuit
 """
 
@@ -16,6 +16,7 @@ from typing import Any
 
 from django.apps import apps
 from django.core.checks import CheckMessage, Error, Tags, Warning
+from django.core.files.storage import storages
 from django.db import DEFAULT_DB_ALIAS, connections, router
 from django.utils.module_loading import import_string
 
@@ -44,6 +45,7 @@ def check_settings(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> l
         messages += _database(backend)
         messages += _queues(backend)
         messages += _redact(backend)
+        messages += _storage(_options_of(backend), backend.large_args)
     return messages
 
 
@@ -56,7 +58,7 @@ def check_tasks(app_configs: Sequence[Any] | None = None, **kwargs: Any) -> list
         registry.load()
     except Exception as error:
         return [_unusable_module(error)]
-    messages = [*_alias_conflicts(), *_gaps(), *_unused_circuits(found)]
+    messages = [*_alias_conflicts(), *_gaps(), *_storages(), *_unused_circuits(found)]
     return [*messages, *(message for each in found for message in _isolation_in_settings(each))]
 
 
@@ -187,6 +189,22 @@ def _alias_conflicts() -> Iterable[CheckMessage]:
             f"{wanter}: the alias {alias!r} is a name of {holder} already.",
             hint="A job's name must lead to one task: remove one of the two.",
             id="djqueue.E007",
+        )
+
+
+def _storages() -> Iterator[CheckMessage]:
+    for task in registry.tasks():
+        yield from _storage(task.module_path, task.large_args or "")
+
+
+def _storage(where: str, alias: str) -> Iterator[CheckMessage]:
+    if alias and alias not in storages.backends:
+        known = sorted(storages.backends)
+        yield Error(
+            f"{where}: large_args: expected an alias of STORAGES ({', '.join(known)}), got {alias!r}"
+            f"{nearest(alias, known)}.",
+            hint="Name a private storage that web servers and workers share; jobs' arguments are files there.",
+            id="djqueue.E012",
         )
 
 

@@ -81,6 +81,16 @@ class Options:
     max_args_bytes: int = 1_000_000
     """Largest arguments of one job as JSON, in bytes: 100 to 100,000,000."""
 
+    large_args: str = ""
+    """Alias in Django's STORAGES, to which arguments above `large_args_over_bytes` go; the row keeps a reference.
+    Empty: none do, and `max_args_bytes` is the limit."""
+
+    large_args_over_bytes: int = 100_000
+    """Arguments with more bytes of JSON go to the storage: 100 to 100,000,000."""
+
+    large_args_max_bytes: int = 100_000_000
+    """Largest arguments that go to the storage: 100 to 1,000,000,000."""
+
     task_modules: tuple[str, ...] = ()
     """Modules with tasks besides the `tasks` module of each installed app."""
 
@@ -137,9 +147,18 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "dead_letter_days": (1, 36_500),
     "digest_seconds": (0, 604_800),
     "max_args_bytes": (100, 100_000_000),
+    "large_args_over_bytes": (100, 100_000_000),
+    "large_args_max_bytes": (100, 1_000_000_000),
 }
-_WHOLE = {"max_attempts", "history_days", "dead_letter_days", "max_args_bytes"}
-_STRINGS = {"database", "code_version", "redact"}
+_WHOLE = {
+    "max_attempts",
+    "history_days",
+    "dead_letter_days",
+    "max_args_bytes",
+    "large_args_over_bytes",
+    "large_args_max_bytes",
+}
+_STRINGS = {"database", "code_version", "redact", "large_args"}
 _FLAGS = {"prepared_statements", "durable_acks", "allow_chaos"}
 _OPTIONAL = {"dead_letter_days", "retry_budget_ratio"}
 

@@ -2,7 +2,7 @@
 
 DATABASE_URL (required), OTHER_DATABASE_URL (a second alias, `other`), DJANGO_DEBUG (0 or 1, default 0), SECRET_KEY,
 DJQUEUE_OPTIONS (the backend's options as a JSON object, default none), DATABASE_POOL (Django's pool of connections, its
-options as a JSON object, default none).
+options as a JSON object, default none), MEDIA_ROOT (default: `media` beside manage.py).
 """
 
 from importlib.util import find_spec
@@ -79,6 +79,7 @@ TASKS = {
 
 ROOT_URLCONF = "testproject.urls"
 STATIC_URL = "static/"
+MEDIA_ROOT = env.str("MEDIA_ROOT", default=str(BASE_DIR / "media"))
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 
 from djqueue.admin import source
 from djqueue.api import arguments, registry
+from djqueue.api.largeargs import ArgumentsMissing, reference, whole
 from djqueue.exceptions import ArgumentsError
 from djqueue.policy.payloads import UpgradeFailed, upgraded, version_of
 
@@ -20,6 +21,9 @@ class EditForm(forms.Form):
         help_text="JSON: an object with “args” (a list) and “kwargs” (an object). They must fit the task's signature.",
     )
 
+    wants_whole = False
+    """Arguments that are kept in a file are to be read from there."""
+
     def __init__(self, letter: Any, *args: Any, **kwargs: Any) -> None:
         self._letter = letter
         super().__init__(*args, **kwargs)
@@ -30,6 +34,8 @@ class EditForm(forms.Form):
             given = json.loads(self.cleaned_data["arguments"])
         except (ValueError, RecursionError) as fault:
             raise forms.ValidationError(f"Expected JSON, got something else: {type(fault).__name__}: {fault}") from None
+        if given == self._letter.args and reference(given):
+            return self._in_file(given)
         if not isinstance(given, dict) or not isinstance(given.get("args"), list):
             raise forms.ValidationError("Expected an object with “args” (a list) and “kwargs” (an object).")
         if not isinstance(given.get("kwargs"), dict) or set(given) != {"args", "kwargs"}:
@@ -41,6 +47,15 @@ class EditForm(forms.Form):
         try:
             return arguments.frozen(task, given["args"], given["kwargs"], source.options().max_args_bytes)
         except ArgumentsError as fault:
+            raise forms.ValidationError(str(fault)) from None
+
+    def _in_file(self, given: Any) -> str:
+        """Arguments in a file, left as they are: the row's own text, or (for a copy) what is in the file."""
+        if not self.wants_whole:
+            return json.dumps(given)
+        try:
+            return whole(json.dumps(given))
+        except ArgumentsMissing as fault:
             raise forms.ValidationError(str(fault)) from None
 
 
@@ -61,6 +76,8 @@ def _as_now(letter: Any) -> Any:
     """The arguments as the task takes them now; as they are where they can't be upgraded."""
     registry.load()
     task, args = registry.get(letter.task_name), letter.args
+    if reference(args):
+        return args
     found = version_of(json.dumps(letter.options))
     if task is None or not 1 <= found < task.version:
         return args

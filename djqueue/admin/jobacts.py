@@ -169,6 +169,7 @@ class DuplicateForm(editing.EditForm):
     queue = forms.ChoiceField()
     priority = forms.IntegerField(min_value=-100, max_value=100)
     reason = forms.CharField(required=False, max_length=1_000)
+    wants_whole = True
 
     def __init__(self, job: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(job, *args, **kwargs)

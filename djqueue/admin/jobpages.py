@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseRedirect
 from django.urls import path, reverse
 
-from djqueue.admin import fragments, jobacts, jobwords, source, timeline
+from djqueue.admin import fragments, jobacts, jobwords, largefile, source, timeline
 from djqueue.admin.actions import FROM_OBJECT
 from djqueue.admin.base import PlainAdmin, as_uuid
 from djqueue.admin.payload import let_see
@@ -83,11 +83,18 @@ class JobPage(PlainAdmin):
         name = self.opts.model_name
         copy = path("<uuid:id_>/copy/", self.admin_site.admin_view(self.copy_view), name=f"djqueue_{name}_copy")
         alter = path("<uuid:id_>/alter/", self.admin_site.admin_view(self.alter_view), name=f"djqueue_{name}_alter")
-        return [copy, alter, *super().get_urls()]
+        large = path(
+            "<uuid:id_>/arguments/", self.admin_site.admin_view(self.file_view), name=f"djqueue_{name}_arguments"
+        )
+        return [copy, alter, large, *super().get_urls()]
 
     def copy_view(self, request: HttpRequest, id_: UUID) -> HttpResponse:
         """Show the arguments of a job, and enqueue a copy with others."""
         return jobacts.duplicate_view(self, request, id_)
+
+    def file_view(self, request: HttpRequest, id_: UUID) -> HttpResponse:
+        """Send arguments that are kept in a file."""
+        return largefile.view(self, request, id_)
 
     def alter_view(self, request: HttpRequest, id_: UUID) -> HttpResponse:
         """Reschedule a job, or change its queue or priority."""

@@ -13,8 +13,9 @@ from django.db.models import F, Func, Model, TextField
 from django.db.models.functions import Left, Length
 from django.utils.html import format_html, format_html_join
 
-from djqueue.admin import source, tree
+from djqueue.admin import largefile, source, tree
 from djqueue.admin.show import EMPTY
+from djqueue.api import largeargs
 from djqueue.api.redaction import Redaction
 
 MOST_SHOWN = 20_000
@@ -140,6 +141,8 @@ def _tree(piece: Piece, field: str, obj: Model) -> str:
         return text
     task_name = str(getattr(obj, "task_name", ""))
     found = tree.of_arguments(value, task_name) if field == "args" else tree.of(value)
+    if field == "args" and largeargs.reference(value):
+        text = format_html('<p><a href="{}">{}</a></p>{}', largefile.address(obj), largefile.LABEL, text)
     return format_html('{}<details class="djq-raw"><summary>JSON</summary>{}</details>', found, text)
 
 

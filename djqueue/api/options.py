@@ -163,6 +163,10 @@ class TaskOptions(TypedDict, total=False):
     `.using(subject=order)`), text of at most 300 characters, or a function of the handler's arguments that returns one
     of them, or None."""
 
+    large_args: str | None
+    """Alias in Django's STORAGES, to which large arguments of the task go; `""`: to none. Default: as the backend's
+    option of the same name says."""
+
     keep_result: bool
     """Keep what the handler returns. Default: True."""
 
@@ -256,6 +260,8 @@ def _problems(task: Any) -> Iterable[str]:
     if task.circuit is not None:
         yield from filter(None, [text_problem("circuit", task.circuit, NAME_LIMIT)])
     yield from _versions(task)
+    if task.large_args is not None and not isinstance(task.large_args, str):
+        yield f"large_args: expected an alias of STORAGES, '' or None, got {task.large_args!r}"
     yield from _texts("aliases", task.aliases, TASK_NAME_LIMIT)
     yield from _texts("tags", task.tags, TAG_LIMIT)
     if len(task.tags) > TAGS_LIMIT:

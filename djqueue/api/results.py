@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from djqueue.api import largeargs
 from djqueue.compat import AnyTaskResult, InvalidTask, TaskError, TaskResultStatus
 from djqueue.states import State
 from djqueue.store.enqueue import Enqueued
@@ -59,7 +60,7 @@ def fresh(task: Any, answer: Enqueued, args: str, backend: str) -> JobResult:
 
 def found(task: Any, job: Found, backend: str) -> JobResult:
     """Return the result of a job that was read."""
-    arguments = job.args if isinstance(job.args, dict) else {}
+    arguments = largeargs.shown(job.args) if isinstance(job.args, dict) else {}
     result = JobResult(
         task=_as_enqueued(task, job),
         id=str(job.id),

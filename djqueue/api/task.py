@@ -65,6 +65,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     aliases: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     subject: kept.Subject = None
+    large_args: str | None = None
     keep_result: bool = True
     delay: timedelta | None = field(default=None, repr=False)
     """A relative `run_after`, counted by the database's clock."""

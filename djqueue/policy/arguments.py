@@ -88,7 +88,7 @@ def _text(value: object, what: str, max_bytes: int) -> str:
 def _too_large(what: str, max_bytes: int) -> str:
     return (
         f"{what}: expected at most {max_bytes:,} bytes of JSON, got more; "
-        "keep the data in a model or a file and pass its key"
+        "keep the data in a model or a file and pass its key, or let the option large_args put arguments into a storage"
     )
 
 

@@ -5,6 +5,7 @@ import json
 import time
 from typing import Any
 
+from djqueue.api import largeargs
 from djqueue.policy import payloads
 from djqueue.runtime.outcome import Outcome
 from djqueue.runtime.permit import Permit
@@ -123,8 +124,11 @@ class Held:
 
     def arguments(self) -> tuple[list[Any], dict[str, Any]]:
         """Return the handler's arguments, those of an older version upgraded; raise `BadPayload` where the row holds
-        something else, `UpgradeFailed` where they can't be upgraded."""
-        found = json.loads(self.job.args)
+        something else, `UpgradeFailed` where they can't be upgraded, `ArgumentsMissing` where their file is gone."""
+        text = largeargs.whole(self.job.args)
+        if text is not self.job.args:
+            self.job = self.job._replace(args=text)
+        found = json.loads(text)
         if not isinstance(found, dict) or not isinstance(found.get("args"), list):
             raise BadPayload(
                 f"args: expected an object with 'args' (a list) and 'kwargs' (an object), got {_short(found)}"

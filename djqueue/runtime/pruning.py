@@ -6,6 +6,7 @@ same at the same time.
 
 from collections.abc import Callable, Iterator
 
+from djqueue.runtime import largeargs
 from djqueue.runtime.housekeeping import BULK_ACT_DAYS
 from djqueue.store import bulk, cron, history, letters, retention, stats, windows
 
@@ -23,6 +24,7 @@ def prune(alias: str, history_days: int, dead_letter_days: int | None) -> Iterat
     if dead_letter_days is not None:
         yield from _batches("dead_letters", lambda: letters.prune(alias, dead_letter_days), letters.BATCH)
     yield "bulk_acts", bulk.prune(alias, BULK_ACT_DAYS)
+    yield from (("large_arguments", count) for count in largeargs.sweep(alias))
     yield "workers", retention.delete_gone_workers(alias)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any, assert_never
 
+from djqueue.api.largeargs import ArgumentsMissing
 from djqueue.exceptions import Cancel, Dead, JobCancelled, JobTimeout, Retry, Snooze
 from djqueue.policy.arguments import ArgumentsInvalid
 from djqueue.policy.errors import clean_text, describe
@@ -29,7 +30,7 @@ def outcome_of(held: Held, error: BaseException) -> Outcome:
             return replace(asked, is_transient=_is_transient(held.task, error.__cause__ or error.__context__))
         case JobTimeout():
             return failed(error, kind="timeout")
-        case SignatureMismatch() | ArgumentsInvalid() | BadPayload() | UpgradeFailed():
+        case SignatureMismatch() | ArgumentsInvalid() | BadPayload() | UpgradeFailed() | ArgumentsMissing():
             return failed(error, kind="fault", final_reason=_permanent(error))
     if held.is_lost:
         return Stale()

@@ -43,6 +43,8 @@ class NewJob:
     options: str = "{}"
     lane: str = ""
     tenant_id: str = ""
+    given: str = ""
+    """Not written: the arguments themselves, where `args` only says in which file they are."""
 
 
 class Enqueued(NamedTuple):
