@@ -21,11 +21,12 @@ from django.db import DEFAULT_DB_ALIAS, connections, router
 from django.utils.module_loading import import_string
 
 from djqueue.api import registry
-from djqueue.api.options import QUEUE_NAME_LIMIT, text_problem
+from djqueue.api.options import QUEUE_NAME_LIMIT
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import TASKS_LOGGER, task_backends
 from djqueue.nearest import nearest
 from djqueue.policy.payloads import gap
+from djqueue.policy.texts import text_problem
 from djqueue.store import db
 
 OLDEST_POSTGRESQL = 15

@@ -7,10 +7,11 @@ with the path to the fault and a remedy, and nothing was written.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from djqueue.api.options import DEDUPE_KEY_LIMIT, LIMIT_KEY_LIMIT, ORDERING_KEY_LIMIT, TENANT_LIMIT, text_problem
+from djqueue.api.options import DEDUPE_KEY_LIMIT, LIMIT_KEY_LIMIT, ORDERING_KEY_LIMIT, TENANT_LIMIT
 from djqueue.exceptions import ArgumentsError
 from djqueue.policy.arguments import MAX_BYTES, ArgumentsInvalid, freeze
 from djqueue.policy.signature import SignatureMismatch, bind
+from djqueue.policy.texts import text_problem
 
 Args = Sequence[Any]
 Kwargs = Mapping[str, Any]

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from zoneinfo import ZoneInfo
 
 from djqueue.api import arguments
-from djqueue.api.options import text_problem
 from djqueue.api.task import DjqueueTask
 from djqueue.compat import InvalidTask
 from djqueue.conf import nearest
@@ -25,6 +24,7 @@ from djqueue.policy.cronfires import (
     Missed,
     Overlap,
 )
+from djqueue.policy.texts import text_problem
 from djqueue.store.cronsync import Declared
 
 T = TypeVar("T", bound="DjqueueTask[Any, Any]")

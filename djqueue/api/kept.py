@@ -11,9 +11,10 @@ from typing import Any
 
 from djqueue.api import current
 from djqueue.api.arguments import Args, Kwargs
-from djqueue.api.options import SUBJECT_LIMIT, text_problem
+from djqueue.api.options import SUBJECT_LIMIT
 from djqueue.compat import InvalidTask
 from djqueue.exceptions import ArgumentsError
+from djqueue.policy.texts import text_problem
 
 Subject = str | Callable[..., Any] | None
 

@@ -17,6 +17,7 @@ from djqueue.exceptions import seconds_of
 from djqueue.policy.payloads import LATEST, Upgrade
 from djqueue.policy.ratelimit import LimitKey, RateLimit
 from djqueue.policy.retry import AnyRetry, CallableRetry, FixedRetry, OwnPolicy, RetryPolicy
+from djqueue.policy.texts import text_problem
 from djqueue.rates import Rate
 
 QUEUE_NAME_LIMIT = 100
@@ -229,24 +230,6 @@ def check(task: Any) -> None:
     name = task.module_path
     for problem in _problems(task):
         raise InvalidTask(f"{name}: {problem}")
-
-
-def text_problem(what: str, value: object, limit: int) -> str:
-    """Say what is wrong with a name or key that PostgreSQL is to store and index, or nothing."""
-    if not isinstance(value, str):
-        return f"{what}: expected text, got {type(value).__name__}"
-    if not value:
-        return f"{what}: expected text, got an empty one"
-    if len(value) > limit:
-        return f"{what}: expected at most {limit} characters, got {len(value):,}; shorten it, or use a hash of it"
-    if "\0" in value:
-        return f"{what}: expected text without NUL, got one at character {value.index(chr(0))}"
-    if not value.isascii():
-        try:
-            value.encode()
-        except UnicodeEncodeError as fault:
-            return f"{what}: expected valid Unicode, got a lone surrogate at character {fault.start}"
-    return ""
 
 
 def _problems(task: Any) -> Iterable[str]:

@@ -15,9 +15,11 @@ from typing import Any
 from uuid import UUID
 
 from djqueue.circuitconf import CircuitOptions, overridden
+from djqueue.exceptions import seconds_of
 from djqueue.policy import circuit as policy
 from djqueue.policy.circuit import Bucket, Circuit, CircuitState, Report
 from djqueue.policy.gates import Gate, gate
+from djqueue.policy.texts import check_reason
 from djqueue.store import db
 from djqueue.store.lease import Lease
 
@@ -180,10 +182,16 @@ def admit(
 def force_open(
     alias: str, name: str, settings: Mapping[str, CircuitOptions], *, seconds: float | None, reason: str, by: str = ""
 ) -> View | None:
-    """Open a circuit by hand: for so many seconds, after which it probes, or (None) until somebody closes it."""
+    """Open a circuit by hand: for so many seconds, after which it probes, or (None) until somebody closes it.
+
+    Raises `ValueError` for seconds beyond ten years and words that can't be stored.
+    """
+    for what, words in (("reason", reason), ("by", by)):
+        check_reason(f"force_open: {what}", words)
+    length = None if seconds is None else seconds_of(seconds, "force_open: seconds")
 
     def act(row: _Row, options: CircuitOptions) -> tuple[Circuit, list[Lease]]:
-        until = None if seconds is None else row.now + seconds
+        until = None if length is None else row.now + length
         return policy.forced_open(row.circuit, until, reason[:REASON_LIMIT], row.now), []
 
     return _change(alias, name, settings, act, by=by)

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from djqueue.exceptions import seconds_of
 from djqueue.policy.gates import Gate, gate, queue_gate
+from djqueue.policy.texts import check_reason
 from djqueue.rates import Rate
 from djqueue.store import db
 from djqueue.store.lanes import _HOLDING, _IN_QUEUE, _MOST, _OF_TENANT, _TOKENS
@@ -210,8 +212,11 @@ def set_limit(alias: str, name: str, *, label: str = "", running: int | None = N
 def pause(
     alias: str, names: Sequence[str], *, until: datetime | None = None, seconds: float = 0, reason: str = ""
 ) -> list[str]:
-    """Let nothing through these limiters until a moment, or for so many seconds; return those whose pause grew."""
-    params = {"names": list(names), "until": until, "seconds": float(seconds), "reason": reason}
+    """Let nothing through these limiters until a moment, or for so many seconds; return those whose pause grew.
+
+    Raises `ValueError` for seconds beyond ten years and a reason that can't be stored.
+    """
+    params = _pause(names, until, seconds, reason)
     return [row[0] for row in db.rows(alias, PAUSE, params)]
 
 
@@ -219,8 +224,13 @@ def pause_apart(
     alias: str, names: Sequence[str], *, until: datetime | None = None, seconds: float = 0, reason: str = ""
 ) -> list[str]:
     """Pause as `pause` does, whatever transaction is open here and however it ends."""
-    params = {"names": list(names), "until": until, "seconds": float(seconds), "reason": reason}
+    params = _pause(names, until, seconds, reason)
     return [row[0] for row in db.rows_apart(alias, PAUSE, params)]
+
+
+def _pause(names: Sequence[str], until: datetime | None, seconds: float, reason: str) -> dict[str, object]:
+    check_reason("pause: reason", reason)
+    return {"names": list(names), "until": until, "seconds": seconds_of(seconds, "pause: seconds"), "reason": reason}
 
 
 def resume(alias: str, names: Sequence[str]) -> list[str]:

@@ -278,3 +278,21 @@ def test_of_two_workers_that_ask_at_once_no_more_may_start_than_there_are_places
 def _ask_in_a_transaction(party: Party, jobs: list[Claimed]) -> None:
     party.begin()
     assert party.do(circuits.admit, ALIAS, NAME, [lease_of(job) for job in jobs], SETTINGS)[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seconds": 1e300}, "force_open: seconds: expected between 0 and 315,360,000"),
+        ({"seconds": -1}, "force_open: seconds: expected between 0"),
+        ({"reason": "a\0"}, "force_open: reason: expected text without NUL"),
+        ({"by": "\ud800"}, "force_open: by: expected valid Unicode"),
+    ],
+)
+def test_opening_by_hand_refuses_what_can_not_be_stored(given: dict[str, Any], said: str) -> None:
+    meet()
+
+    with pytest.raises(ValueError, match=said):
+        circuits.force_open(ALIAS, NAME, SETTINGS, **{"seconds": None, "reason": "", **given})
+
+    assert circuit() == "closed"

@@ -404,3 +404,19 @@ def test_limiters_of_keys_that_nobody_uses_are_forgotten(store: str) -> None:
     db.rows(ALIAS, "delete from djqueue_job")
     assert limits.forget(ALIAS) == 1
     assert count("limiter") == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"seconds": 1e300}, "pause: seconds: expected between 0 and 315,360,000"),
+        ({"seconds": -1}, "pause: seconds: expected between 0"),
+        ({"seconds": float("nan")}, "pause: seconds: expected between 0"),
+        ({"seconds": 1, "reason": "a\0"}, "pause: reason: expected text without NUL"),
+        ({"seconds": 1, "reason": "\ud800"}, "pause: reason: expected valid Unicode"),
+    ],
+)
+@pytest.mark.parametrize("pause", [limits.pause, limits.pause_apart])
+def test_a_pause_that_can_not_be_stored_is_refused(pause: Any, given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        pause(ALIAS, [KEY], **given)

@@ -15,11 +15,11 @@ from django.core.management.base import CommandError
 from django.utils import timezone
 
 from djqueue.api import registry
-from djqueue.api.options import text_problem
 from djqueue.backend import DjqueueBackend
 from djqueue.compat import task_backends
 from djqueue.conf import nearest
 from djqueue.policy import durations
+from djqueue.policy.texts import text_problem
 
 PARTLY = 3
 LONGEST_WORDS = 10_000
