@@ -33,10 +33,10 @@ class Storm(threading.Thread):
                 if time.monotonic() > self._until:
                     return
                 self._strike(kind())
-                if kind.once:
-                    kinds.remove(kind)
 
     def _strike(self, fault: Fault) -> None:
+        if not fault.is_possible(self._scene):
+            return
         try:
             fault.strike(self._scene)
         except Exception as error:

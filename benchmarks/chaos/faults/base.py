@@ -28,8 +28,10 @@ class Fault(ABC):
     """One kind of fault."""
 
     name: str
-    once = False
-    """It can be done once only."""
+
+    def is_possible(self, scene: Scene) -> bool:
+        """Tell whether there is something to strike at."""
+        return True
 
     @abstractmethod
     def strike(self, scene: Scene) -> None:

@@ -7,12 +7,13 @@ class FailOver(Fault):
     """Once per run: there is one standby."""
 
     name = "fail over"
-    once = True
+
+    def is_possible(self, scene: Scene) -> bool:
+        return scene.stage.standby is not None
 
     def strike(self, scene: Scene) -> None:
         stage = scene.stage
-        if stage.standby is None:
-            return
+        assert stage.standby is not None
         stage.network.cut()
         stage.server.stop("immediate")
         stage.server, stage.standby = stage.standby, None

@@ -12,11 +12,12 @@ class FillTablespace(Fault):
 
     name = "fill the tablespace"
 
+    def is_possible(self, scene: Scene) -> bool:
+        return scene.stage.tablespace is not None  # after a failover the tables lie on another disk
+
     def strike(self, scene: Scene) -> None:
-        place = scene.stage.tablespace
-        if place is None:
-            return  # after a failover the tables lie on another disk
-        filler = place / "filler"
+        assert scene.stage.tablespace is not None
+        filler = scene.stage.tablespace / "filler"
         try:
             with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
                 while True:
