@@ -1,11 +1,11 @@
-"""How long fuzzing takes: seconds here, as long as one likes with FUZZ_EXAMPLES=20000."""
+"""How long fuzzing takes: seconds here, as long as one likes with DJQUEUE_FUZZ_EXAMPLES=20000."""
 
 import os
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("DJQUEUE_FUZZ_EXAMPLES", "150"))
 
 fuzzed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 with_database = settings(fuzzed, max_examples=max(1, EXAMPLES // 3))
