@@ -253,7 +253,7 @@ def _terms(task: Any) -> Terms | None:
 
 def _delay_seconds(task: Any) -> float:
     if task.debounce is None:
-        return 0 if task.delay is None else float(task.delay.total_seconds())
+        return 0 if task.run_in is None else float(task.run_in.total_seconds())
     wait = seconds_of(task.debounce, "debounce")
     return wait if task.debounce_max is None else min(wait, seconds_of(task.debounce_max, "debounce_max"))
 

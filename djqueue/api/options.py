@@ -306,9 +306,9 @@ def _numbers(task: Any) -> Iterable[str]:
     for name in ("expires_after", "unique_for", "debounce", "debounce_max"):
         if getattr(task, name) is not None:
             yield from _duration(name, getattr(task, name))
-    if task.delay is not None:
+    if task.run_in is not None:
         try:
-            seconds_of(task.delay, "run_after")
+            seconds_of(task.run_in, "run_after")
         except ValueError as fault:
             yield str(fault)
 
@@ -345,7 +345,7 @@ def _debounce(task: Any) -> Iterable[str]:
         if task.debounce_max is not None:
             yield "debounce_max: expected debounce beside it, got none; say debounce=… as well"
         return
-    if task.run_after is not None or task.delay is not None:
+    if task.run_after is not None or task.run_in is not None:
         yield "debounce: expected no run_after beside it, got both; debounce says when the job is due"
     if task.on_conflict == "raise":
         yield "debounce: expected an on_conflict other than 'raise', which would refuse what it collects"

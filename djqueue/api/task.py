@@ -67,7 +67,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     subject: kept.Subject = None
     large_args: str | None = None
     keep_result: bool = True
-    delay: timedelta | None = field(default=None, repr=False)
+    run_in: timedelta | None = field(default=None, repr=False)
     """A relative `run_after`, counted by the database's clock."""
     outside_transaction: bool = field(default=False, repr=False)
 
@@ -150,9 +150,9 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         if timeout_seconds is not Timeout.OF_BACKEND:
             changes["timeout_seconds"] = timeout_seconds
         if isinstance(run_after, timedelta):
-            changes |= {"delay": run_after, "run_after": None}
+            changes |= {"run_in": run_after, "run_after": None}
         elif run_after is not None:
-            changes |= {"delay": None, "run_after": run_after}
+            changes |= {"run_in": None, "run_after": run_after}
         return replace(self, **changes)
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobResult:
@@ -210,7 +210,7 @@ class DjqueueTask(AnyTask, Generic[P, T]):
         arguments.check_terms(self)
         arguments.dedupe_key(self, args, kwargs)
         arguments.ordering_key(self, args, kwargs)
-        task = self if self.delay is None else replace(self, delay=None, run_after=timezone.now() + self.delay)
+        task = self if self.run_in is None else replace(self, run_in=None, run_after=timezone.now() + self.run_in)
         return self.get_backend().enqueue(task, args, kwargs)  # type: ignore[arg-type]
 
 
