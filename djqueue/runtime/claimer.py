@@ -21,6 +21,7 @@ from djqueue.policy.ageing import in_turn
 from djqueue.policy.shares import Shares
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.stops import Stops
+from djqueue.runtime.strangers import Strangers
 from djqueue.runtime.walker import Walker
 from djqueue.runtime.ways import Ways
 from djqueue.store import claim, db, lanes, tenants, workers
@@ -63,7 +64,7 @@ class Claimer:
         self._full_at = float("-inf")
         self._was_full = False
         self._was_short = True
-        self.strangers: set[str] = set()
+        self.strangers = Strangers()
         self.stops = Stops(plan.alias)
 
     @property
@@ -109,7 +110,7 @@ class Claimer:
             limit=limit,
             free=free,
             lease_seconds=self._plan.options.lease_seconds,
-            strangers=sorted(self.strangers),
+            strangers=self.strangers.names(),
         )
 
     def start(self, limit: int, free: int) -> claim.Cursor | None:

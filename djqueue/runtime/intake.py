@@ -63,7 +63,7 @@ class Intake:
         others = [job for job in jobs if _wants(job) in known]
         orphans = [job for job in jobs if _wants(job) not in known]
         if others:
-            self._claimer.strangers |= {job.task_name for job in others}
+            self._claimer.strangers.leave({job.task_name for job in others})
             lease.release(self._alias, [lease.Lease(job.id, job.lease_token) for job in others])
         if orphans:
             self._set_aside(orphans)

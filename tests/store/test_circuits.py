@@ -289,7 +289,7 @@ def _ask_in_a_transaction(party: Party, jobs: list[Claimed]) -> None:
         ({"by": "\ud800"}, "force_open: by: expected valid Unicode"),
     ],
 )
-def test_opening_by_hand_refuses_what_can_not_be_stored(given: dict[str, Any], said: str) -> None:
+def test_opening_by_hand_refuses_what_can_not_be_stored(store: str, given: dict[str, Any], said: str) -> None:
     meet()
 
     with pytest.raises(ValueError, match=said):

@@ -141,7 +141,7 @@ def test_a_sweep_of_many_goes_on_in_batches(committed: None) -> None:
     assert recover.bring_back(ALIAS, ["paused:t"]) == pauses.BATCH
 
 
-def test_a_sweep_sets_aside_the_jobs_of_all_names_for_the_paused_one() -> None:
+def test_a_sweep_sets_aside_the_jobs_of_all_names_for_the_paused_one(store: str) -> None:
     [[first], [second], [other]] = [add(1, task_name=name) for name in ("t", "former.t", "another")]
 
     assert pauses.sweep(ALIAS, Kind.TASK, "t", ["t", "former.t"]) == 2

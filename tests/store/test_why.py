@@ -391,7 +391,7 @@ def everything_that_starts() -> list[Claimed]:
     return [job for job in left if job.expires_in is None or job.expires_in > 0]
 
 
-def test_a_pause_under_another_name_of_the_task_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pause_under_another_name_of_the_task_is_told(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "same", lambda name: [name, "former.t"])
     id_ = add_one()
     pauses.pause(ALIAS, Kind.TASK, "former.t", SOON, reason="moving")
@@ -400,7 +400,7 @@ def test_a_pause_under_another_name_of_the_task_is_told(monkeypatch: pytest.Monk
     assert ": moving; resume it" in detail(id_, "task_not_paused")
 
 
-def test_a_worker_knows_a_task_in_the_version_of_the_job() -> None:
+def test_a_worker_knows_a_task_in_the_version_of_the_job(store: str) -> None:
     id_ = add_one(options='{"version": 3}')
     register(tasks=("t", "t@2"))
     assert not holds(id_)["worker_knows_task"]
