@@ -24,7 +24,10 @@ def version_of(options: str) -> int:
     """Return the version that a job was written for, by the JSON text of its options; 0 where that is no version."""
     if '"version"' not in options:
         return 1
-    found = json.loads(options)
+    try:
+        found = json.loads(options)
+    except (ValueError, RecursionError):
+        return 0  # too deep, or a number of thousands of digits
     version = found.get("version", 1) if isinstance(found, dict) else 1
     return version if type(version) is int and 1 <= version <= LATEST else 0
 

@@ -69,13 +69,15 @@ with c as materialized (
 update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name
 where j.ctid = any(array(select t from c)) returning j.id
 """
-# The same of tasks that are known, for jobs whose arguments are of a newer version than the code.
+# The same of tasks that are known, for jobs whose arguments are of a newer version than the code. What is no version is
+# left alone: that job fails by itself.
 SET_ASIDE_NEWER = """
 with c as materialized (
     select j.ctid as t from djqueue_job j
     join unnest(%(tasks)s::text[], %(versions)s::int[]) k(name, version) on k.name = j.task_name
     where j.queue_name = %(queue)s and j.state = 'ready' and not j.suspect
         and jsonb_typeof(j.options -> 'version') = 'number' and j.options -> 'version' > to_jsonb(k.version)
+        and j.options ->> 'version' ~ '^[0-9]{1,4}$'
     limit 5000 for no key update of j skip locked)
 update djqueue_job j set state = 'parked', parked_for = 'task:' || j.task_name || '@' || (j.options ->> 'version')
 where j.ctid = any(array(select t from c)) returning j.id

@@ -39,6 +39,13 @@ def test_the_version_of_a_row_is_1_where_none_stands_there_and_0_where_nonsense_
     assert payloads.version_of(json.dumps(options)) == version
 
 
+@pytest.mark.parametrize(
+    "options", ['{"version": ' + "[" * 200_000 + "]" * 200_000 + "}", f'{{"version": {"9" * 5_000}}}']
+)
+def test_options_that_can_not_be_read_have_no_version(options: str) -> None:
+    assert payloads.version_of(options) == 0
+
+
 @pytest.mark.parametrize(("version", "known"), [(1, "shop.send"), (2, "shop.send@2"), (9_999, "shop.send@9999")])
 def test_a_worker_names_the_versions_that_it_knows(version: int, known: str) -> None:
     assert payloads.known_as("shop.send", version) == known

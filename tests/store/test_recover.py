@@ -356,3 +356,26 @@ def test_a_transaction_of_the_caller_may_hold_reaping_and_its_record_together(co
 
     assert row(one, "state, attempts") == ("leased", 1)
     assert overdue_ids() == [one]
+
+
+def test_newer_jobs_of_a_known_task_are_set_aside_and_a_version_that_is_none_is_left(store: str) -> None:
+    newer = [add_one(task_name="new", options=f'{{"version": {version}}}') for version in (3, 12)]
+    left = [
+        add_one(task_name="new", options=options)
+        for options in (
+            "{}",
+            '{"version": 2}',
+            '{"version": 3.5}',
+            '{"version": "3"}',
+            '{"version": true}',
+            f'{{"version": {10**400}}}',
+        )
+    ]
+    other = add_one(task_name="other", options='{"version": 3}')
+
+    assert recover.set_aside_newer(ALIAS, "q", {"new": 2}) == 2
+
+    assert [row(id_, "state, parked_for") for id_ in newer] == [("parked", "task:new@3"), ("parked", "task:new@12")]
+    assert {row(id_) for id_ in [*left, other]} == {"ready"}
+    assert recover.bring_back(ALIAS, ["task:new@3"]) == 1
+    assert [row(id_) for id_ in newer] == ["ready", "parked"]
