@@ -81,7 +81,7 @@ class Moved:
         path, frozen, ahead = self._before
         if MARK not in path:
             db.rows(self._alias, MAKE)
-            path = f"{MARK}, {path}"
+            path = f"{MARK}, {path}" if path else MARK
         clock = Clock(self._alias)
         if self._stands:
             frozen, ahead = (clock.now if self._to is None else self._to).isoformat(), "0"  # type: ignore[union-attr]

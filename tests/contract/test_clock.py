@@ -101,6 +101,20 @@ def test_blocks_stand_within_one_another_and_each_puts_back_what_it_found() -> N
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("path", ["''", "'$user', public", "pg_catalog, public"])
+def test_whatever_search_path_the_session_has_is_there_again(path: str) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(f"set local search_path = {path}")
+    before = one("show search_path")
+
+    with travel(DAY):
+        assert abs(database_now() - datetime.now(UTC) - DAY) < MINUTE
+
+    assert one("show search_path") == before
+    assert is_clean()
+
+
+@pytest.mark.django_db
 def test_djangos_own_queries_see_the_clock_too() -> None:
     Order.objects.create(number="1", customer_email="a@example.com", total="1")
     with freeze(MOMENT):

@@ -40,7 +40,9 @@ def test_the_version_of_a_row_is_1_where_none_stands_there_and_0_where_nonsense_
 
 
 @pytest.mark.parametrize(
-    "options", ['{"version": ' + "[" * 200_000 + "]" * 200_000 + "}", f'{{"version": {"9" * 5_000}}}']
+    "options",
+    ['{"version": ' + "[" * 200_000 + "]" * 200_000 + "}", f'{{"version": {"9" * 5_000}}}'],
+    ids=["too deep", "too many digits"],
 )
 def test_options_that_can_not_be_read_have_no_version(options: str) -> None:
     assert payloads.version_of(options) == 0
