@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from django.contrib import admin
-from django.db.models import F, Func, Model, TextField
+from django.db.models import F, Func, Model, QuerySet, TextField
 from django.db.models.functions import Left, Length
 from django.utils.html import format_html, format_html_join
 
@@ -24,7 +24,7 @@ MOST_REDACTED = 2_000_000
 TOO_LARGE = "[too large to be redacted]"
 HIDDEN = "(hidden: needs the permission “Can see arguments, results and tracebacks”)"
 
-_READ = "_djqueue_payload"
+_READ = "djqueue_payload"
 _MAY = "_djqueue_may_see"
 
 
@@ -83,24 +83,29 @@ def _piece(fields: tuple[str, ...], obj: Model, field: str) -> Piece | str:
     if not may_see(obj):
         return HIDDEN
     if not hasattr(obj, _READ):
-        setattr(obj, _READ, _read(fields, obj))
+        setattr(obj, _READ, _pieces(fields, obj))
     return cast("dict[str, Piece]", getattr(obj, _READ)).get(field, EMPTY)
 
 
-def _read(fields: tuple[str, ...], obj: Model) -> dict[str, Piece]:
-    """Read all payload columns of a row in one statement, each only so far; those that are NULL are left out."""
+def with_pieces(rows: QuerySet[Any], fields: tuple[str, ...]) -> QuerySet[Any]:
+    """Read the payload columns of a row together with it, each only so far."""
     wanted: dict[str, Any] = {}
-    hook = source.redaction()
+    longest = MOST_REDACTED if source.redaction() else MOST_SHOWN
     for field in fields:
         pretty = Func(F(field), function="jsonb_pretty", output_field=TextField())
-        wanted[f"{field}_text"] = Left(
-            pretty, MOST_ERRORS if field == "errors" else MOST_REDACTED if hook else MOST_SHOWN
-        )
-        wanted[f"{field}_length"] = Length(pretty)
-    rows = type(obj)._default_manager.using(obj._state.db).filter(pk=obj.pk)
-    found = rows.values(**wanted).first() or {}
-    texts = {field: found.get(f"{field}_text") for field in fields}
-    pieces = {field: Piece(text, found[f"{field}_length"]) for field, text in texts.items() if text is not None}
+        wanted[f"{_READ}_{field}"] = Left(pretty, MOST_ERRORS if field == "errors" else longest)
+        wanted[f"{_READ}_{field}_length"] = Length(pretty)
+    dressed: QuerySet[Any] = rows.annotate(**wanted)
+    return dressed
+
+
+def _pieces(fields: tuple[str, ...], obj: Model) -> dict[str, Piece]:
+    """Return what was read with the row; columns that are NULL are left out."""
+    hook = source.redaction()
+    texts = {field: getattr(obj, f"{_READ}_{field}", None) for field in fields}
+    pieces = {
+        field: Piece(text, getattr(obj, f"{_READ}_{field}_length")) for field, text in texts.items() if text is not None
+    }
     if not hook:
         return pieces
     task_name = str(getattr(obj, "task_name", ""))

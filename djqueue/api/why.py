@@ -22,10 +22,9 @@ from djqueue.policy.gates import gates as gates_of
 from djqueue.policy.weights import serves
 from djqueue.queueconf import QueueOptions
 from djqueue.states import State
-from djqueue.store import forecast, limits, pauses, results, workers
+from djqueue.store import forecast, limits, results
 from djqueue.store import why as store
 from djqueue.store.limits import Block
-from djqueue.store.pauses import Kind
 from djqueue.store.why import Facts, Gate, Held, Server
 
 GATES: dict[str, str] = {
@@ -97,12 +96,12 @@ def about(alias: str, id_: UUID, queues: Mapping[str, QueueOptions] = NO_SETTING
     facts = store.facts(alias, id_)
     if facts is None:
         return _finished(alias, id_)
-    facts = _with_other_names(alias, facts)
+    facts = _with_other_names(facts)
     gates = store.gates(alias, facts.queue_name, facts.lane)
     own = [*_of_the_job(facts), *_gates(facts, gates), *_limits(facts, _blocks(alias, facts, queues))]
-    servers = [] if facts.state is State.LEASED else store.servers(alias, facts.known_as)
     runnable = all(each.holds for each in own)
-    ahead = store.ahead(alias, facts) if runnable and not facts.is_suspect else None
+    is_ahead_asked = runnable and not facts.is_suspect
+    servers, ahead = ([], None) if facts.state is State.LEASED else store.prospects(alias, facts, ahead=is_ahead_asked)
     now = forecast.of_queue(alias, facts.queue_name) if ahead else None
     rate = now.forecast.per_second if now else 0.0
     fleet = [] if facts.state is State.LEASED else [*_fleet(facts, servers), *_turn(facts, ahead, rate)]
@@ -135,13 +134,12 @@ def _finished(alias: str, id_: UUID) -> Why | None:
     )
 
 
-def _with_other_names(alias: str, facts: Facts) -> Facts:
-    """Look as well for pauses under other names of the task, if this process knows any."""
-    others = registry.same(facts.task_name)[1:] if facts.task_pause is None else []
-    for each in pauses.in_force(alias) if others else ():
-        if each.kind is Kind.TASK and each.name in others:
-            return replace(facts, task_pause=Held(until=each.until, reason=each.reason, by=each.by))
-    return facts
+def _with_other_names(facts: Facts) -> Facts:
+    """Obey as well pauses under other names of the task, if this process knows any."""
+    names = [name for name in registry.same(facts.task_name)[1:] if name in facts.paused_tasks]
+    if facts.task_pause is not None or not names:
+        return facts
+    return replace(facts, task_pause=facts.paused_tasks[names[0]])
 
 
 def _of_the_job(facts: Facts) -> Iterator[Condition]:
@@ -237,10 +235,9 @@ def _blocks(alias: str, facts: Facts, queues: Mapping[str, QueueOptions]) -> lis
     if facts.state is State.LEASED:
         return None
     has_tenant = any(each.startswith(GateKind.TENANT) for each in gates_of(facts.lane))
-    row = workers.queue_settings(alias).get(facts.queue_name) if has_tenant else None
-    cap = (queues.get(facts.queue_name) or QueueOptions()).tenant_max_running
-    if row is not None and row.tenant_max_running is not None:
-        cap = row.tenant_max_running
+    cap = facts.tenant_cap if has_tenant else None
+    if cap is None:
+        cap = (queues.get(facts.queue_name) or QueueOptions()).tenant_max_running
     found = limits.blocked_by(alias, queue_name=facts.queue_name, lane=facts.lane, tenant_cap=cap)
     # Closed gates and their caps have conditions of their own; of these only tenants' caps have no row there.
     found = [each for each in found if each.why not in (limits.Why.CLOSED, limits.Why.CAPPED) or _is_of_tenant(each)]

@@ -51,6 +51,10 @@ class Facts:
     queue_pause: Held | None
     task_pause: Held | None
     tenant_pause: Held | None
+    paused_tasks: dict[str, Held]
+    """All pauses of tasks in force, by the name that was paused: a task may have others."""
+    tenant_cap: int | None
+    """What the queue's row says of tenants that have no cap of their own."""
     head_id: UUID | None
     """The job that holds its ordering key, if that is another one."""
     head_state: str | None
@@ -89,14 +93,16 @@ FACTS = """
 select clock_timestamp(), j.id, j.state, j.queue_name, j.task_name, j.tenant_id, j.priority, j.lane, j.run_at,
     j.expires_at, j.suspect, j.attempts, j.max_attempts, j.started_at, j.leased_by, j.parked_for, j.ordering_key,
     case when q.paused_until > clock_timestamp() then q.paused_until end, coalesce(q.paused_reason, ''),
-    coalesce(q.paused_by, ''), t.paused_until, coalesce(t.reason, ''), coalesce(t.paused_by, ''),
-    x.paused_until, coalesce(x.reason, ''), coalesce(x.paused_by, ''), head.id, head.state, block.job_id,
-    j.options ->> 'version'
+    coalesce(q.paused_by, ''), x.paused_until, coalesce(x.reason, ''), coalesce(x.paused_by, ''),
+    t.names, t.untils, t.reasons, t.people, q.tenant_max_running,
+    head.id, head.state, block.job_id, j.options ->> 'version'
 from djqueue_job j
 left join djqueue_queue q on q.name = j.queue_name
-left join djqueue_pause t on t.kind = 'task' and t.name = j.task_name and t.paused_until > clock_timestamp()
 left join djqueue_pause x on x.kind = 'tenant' and x.name = j.tenant_id and j.tenant_id <> ''
     and x.paused_until > clock_timestamp()
+cross join (select coalesce(array_agg(p.name), '{}') as names, coalesce(array_agg(p.paused_until), '{}') as untils,
+    coalesce(array_agg(p.reason), '{}') as reasons, coalesce(array_agg(p.paused_by), '{}') as people
+    from djqueue_pause p where p.kind = 'task' and p.paused_until > clock_timestamp()) t
 left join lateral (select h.id, h.state from djqueue_job h where h.queue_name = j.queue_name
     and h.ordering_key = j.ordering_key and (h.state <> 'parked' or h.parked_for is not null) and h.id <> j.id
     limit 1) head on true
@@ -115,19 +121,17 @@ from djqueue_lane g left join djqueue_circuit c on c.gate = g.lane
 where g.queue_name in (%(queue)s, '') and g.lane = any(%(lanes)s::text[]) order by g.lane, g.queue_name
 """
 
-SERVERS = """
-select w.id, w.queues, %(task)s::text = any(w.task_names), w.slots,
-    (select count(*) from djqueue_job j where j.state = 'leased' and j.leased_by = w.id)
-from djqueue_worker w where w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping order by w.id
-"""
-
-# In the order of the claim index, in the job's own lane.
-AHEAD = f"""
-select count(*) from (
+# One row without a worker where there is none. Those ahead are counted in the order of the claim index, in the job's
+# own lane, once, and only if asked for.
+PROSPECTS = f"""
+with a as materialized (select case when %(ahead)s then (select count(*) from (
     select from djqueue_job a where a.queue_name = %(queue)s and a.lane = %(lane)s and a.state = 'ready'
         and not a.suspect and (a.priority > %(priority)s or (a.priority = %(priority)s and (a.run_at, a.seq) <
             (select j.run_at, j.seq from djqueue_job j where j.id = %(id)s)))
-    limit {MOST_AHEAD}) x
+    limit {MOST_AHEAD}) x) end as ahead)
+select a.ahead, w.id, w.queues, %(task)s::text = any(w.task_names), w.slots,
+    (select count(*) from djqueue_job j where j.state = 'leased' and j.leased_by = w.id)
+from a left join djqueue_worker w on w.seen_at > clock_timestamp() - interval '90 s' and not w.stopping order by w.id
 """
 
 
@@ -148,23 +152,33 @@ def gates(alias: str, queue_name: str, lane: str) -> list[Gate]:
     ]
 
 
-def servers(alias: str, task_name: str) -> list[Server]:
-    """Return the live workers, whatever they serve."""
-    return [
+def prospects(alias: str, job: Facts, *, ahead: bool) -> tuple[list[Server], int | None]:
+    """Return the live workers, whatever they serve, and if asked for how many ready jobs of its lane are claimed
+    before a job; 10,000 at the most."""
+    found = db.rows(
+        alias,
+        PROSPECTS,
+        {
+            "ahead": ahead,
+            "queue": job.queue_name,
+            "lane": job.lane,
+            "priority": job.priority,
+            "id": job.id,
+            "task": job.known_as,
+        },
+    )
+    servers = [
         Server(id=id_, queues=list(queues), knows=knows, slots=slots, busy=busy)
-        for id_, queues, knows, slots, busy in db.rows(alias, SERVERS, {"task": task_name})
+        for _, id_, queues, knows, slots, busy in found
+        if id_ is not None
     ]
-
-
-def ahead(alias: str, job: Facts) -> int:
-    """Return how many ready jobs of its lane are claimed before a job; 10,000 at the most."""
-    params = {"queue": job.queue_name, "lane": job.lane, "priority": job.priority, "id": job.id}
-    return int(db.rows(alias, AHEAD, params)[0][0])
+    return servers, found[0][0]
 
 
 def _facts(row: db.Row) -> Facts:
     (now, id_, state, queue, task, tenant, priority, lane, run_at, expires, suspect, attempts, most, *rest) = row
-    (started, leased_by, parked_for, key, *pauses, head_id, head_state, blocked_by, version) = rest
+    (started, leased_by, parked_for, key, *pauses, tenant_cap, head_id, head_state, blocked_by, version) = rest
+    paused_tasks = {name: Held(until=at, reason=why, by=by) for name, at, why, by in zip(*pauses[6:], strict=True)}
     return Facts(
         now=now,
         id=id_,
@@ -184,8 +198,10 @@ def _facts(row: db.Row) -> Facts:
         parked_for=parked_for,
         ordering_key=key,
         queue_pause=_held(pauses[0:3]),
-        task_pause=_held(pauses[3:6]),
-        tenant_pause=_held(pauses[6:9]),
+        task_pause=paused_tasks.get(task),
+        tenant_pause=_held(pauses[3:6]),
+        paused_tasks=paused_tasks,
+        tenant_cap=tenant_cap,
         head_id=head_id,
         head_state=head_state,
         blocked_by=blocked_by,
