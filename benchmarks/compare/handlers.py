@@ -3,7 +3,7 @@
 import asyncio
 import time
 
-from benchmarks.compare import ledger
+from benchmarks.compare import ledger, trial
 
 SHORT_SECONDS = 0.01
 
@@ -14,9 +14,12 @@ def noop(number: int) -> None:
 
 
 def short(number: int) -> None:
-    """Wait 10 ms, as for a partner's answer."""
+    """Wait 10 ms, as for a partner's answer; in a trial with kill -9, what the trial says."""
     ledger.write(number)
-    time.sleep(SHORT_SECONDS)
+    seconds = trial.seconds_of(number)
+    time.sleep(SHORT_SECONDS if seconds is None else seconds)
+    if seconds is not None:
+        ledger.write(number + trial.ENDED)
 
 
 async def async_noop(number: int) -> None:
@@ -25,6 +28,9 @@ async def async_noop(number: int) -> None:
 
 
 async def async_short(number: int) -> None:
-    """Wait 10 ms, as a coroutine."""
+    """The same as a coroutine."""
     ledger.write(number)
-    await asyncio.sleep(SHORT_SECONDS)
+    seconds = trial.seconds_of(number)
+    await asyncio.sleep(SHORT_SECONDS if seconds is None else seconds)
+    if seconds is not None:
+        ledger.write(number + trial.ENDED)
