@@ -1,13 +1,18 @@
-"""What a running handler gets as its `context`: who it is, how long it has, whether it should end."""
+"""What a running handler gets as its `context`: who it is, how long it has, whether it should end; and where it tells
+how far it is, and from where another attempt may go on."""
 
 import logging
+import math
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 
+from asgiref.sync import sync_to_async
+
 from djqueue.compat import TaskContext
 from djqueue.exceptions import seconds_of
+from djqueue.policy.texts import check_reason
 
 if TYPE_CHECKING:
     AnyTaskContext = TaskContext[Any, Any]
@@ -16,7 +21,7 @@ else:
     AnyTaskContext = TaskContext
     Adapter = logging.LoggerAdapter
 
-_LATER = {"progress", "checkpoint"}
+MESSAGE_LIMIT = 1_000
 
 
 class JobControl(Protocol):
@@ -37,6 +42,15 @@ class JobControl(Protocol):
 
     def remaining_seconds(self) -> float | None:
         """Return the seconds until the hard time limit, None without one."""
+
+    def progress(self, said: dict[str, Any], *, is_last: bool) -> None:
+        """Write how far the job is, at most once a second."""
+
+    def load_checkpoint(self) -> Any:
+        """Return the last checkpoint of any attempt."""
+
+    def save_checkpoint(self, value: Any) -> None:
+        """Write a checkpoint."""
 
     def pause_limit(self, until: datetime | None, seconds: float, reason: str) -> bool:
         """Let nothing through the job's limit until a moment or for so many seconds; return whether there was one."""
@@ -90,6 +104,47 @@ class JobContext(AnyTaskContext):  # type: ignore[misc]
         `timeout_seconds` of the last one. Nothing happens to other tasks."""
         self.control.heartbeat()
 
+    def progress(self, done: float, total: float, message: str = "") -> None:
+        """Say how far the job is, for people. A proof of life as well (see `heartbeat`).
+
+        Written at most once a second, and always where `done` reaches `total`; seen at once, also from inside an open
+        transaction. Raises `ValueError` for figures that are negative or not finite and for a message that is longer
+        than 1,000 characters.
+        """
+        for name, value in (("done", done), ("total", total)):
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+                raise ValueError(f"progress: {name}: expected a number from 0 on, got {value!r}")
+        check_reason("progress: message", message, MESSAGE_LIMIT)
+        self.control.heartbeat()
+        self.control.progress({"done": done, "total": total, "message": message}, is_last=done >= total)
+
+    async def aprogress(self, done: float, total: float, message: str = "") -> None:
+        """Say how far the job is; see `progress`."""
+        await sync_to_async(self.progress, thread_sensitive=True)(done, total, message)
+
+    @property
+    def checkpoint(self) -> Any:
+        """What `save_checkpoint` has saved last, in this attempt or an earlier one; None before the first."""
+        return self.control.load_checkpoint()
+
+    async def acheckpoint(self) -> Any:
+        """Return what was saved last; see `checkpoint`."""
+        return await sync_to_async(self.control.load_checkpoint, thread_sensitive=True)()
+
+    def save_checkpoint(self, value: Any) -> None:
+        """Keep JSON data (256 kB at most) from which another attempt goes on, whatever ends this one. One statement; in
+        an open transaction it takes effect, or is rolled back, with that. A proof of life as well.
+
+        Raises `LeaseLost` where the job belongs to another attempt by now, `ValueError` for data that is not JSON or
+        too large, and in a task with `atomic=True`, whose effects no other attempt could go on from.
+        """
+        self.control.heartbeat()
+        self.control.save_checkpoint(value)
+
+    async def asave_checkpoint(self, value: Any) -> None:
+        """Keep data for another attempt; see `save_checkpoint`."""
+        await sync_to_async(self.save_checkpoint, thread_sensitive=True)(value)
+
     def pause_limit(self, until: datetime | timedelta | float, reason: str = "") -> None:
         """Let no job of this one's rate limit start until a moment (aware), or for so long (a timedelta, or seconds):
         until the partner's reset time, say. Without a rate limit, its concurrency limit. It counts at once, also where
@@ -111,11 +166,6 @@ class JobContext(AnyTaskContext):  # type: ignore[misc]
         """A logger of the task's module that adds the job's id and task to every line."""
         task = self.task_result.task
         return _JobLog(logging.getLogger(task.func.__module__), {"job": self.job_id, "task": task.module_path})
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _LATER:
-            raise AttributeError(f"context.{name} is not supported by this version of djqueue yet")
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class _JobLog(Adapter):

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 from djqueue.conf import Options
 from djqueue.policy.gates import Gate, gates
+from djqueue.runtime.account import Account
 from djqueue.runtime.held import Held
 from djqueue.store import limits
 
@@ -12,12 +14,13 @@ from djqueue.store import limits
 class Control:
     """What a running handler can ask and say through its context."""
 
-    __slots__ = ("_held", "_is_stopping", "_options")
+    __slots__ = ("_account", "_held", "_is_stopping", "_options")
 
     def __init__(self, held: Held, options: Options, is_stopping: Callable[[], bool]) -> None:
         self._held = held
         self._options = options
         self._is_stopping = is_stopping
+        self._account = Account(options.database, held)
 
     @property
     def lease_token(self) -> int:
@@ -47,3 +50,15 @@ class Control:
         if names:
             limits.pause_apart(self._options.database, names, until=until, seconds=seconds, reason=reason)
         return bool(names)
+
+    def progress(self, said: dict[str, Any], *, is_last: bool) -> None:
+        """Write how far the job is, at most once a second."""
+        self._account.tell(said, is_last=is_last)
+
+    def load_checkpoint(self) -> Any:
+        """Return the last checkpoint of any attempt."""
+        return self._account.load()
+
+    def save_checkpoint(self, value: Any) -> None:
+        """Write a checkpoint."""
+        self._account.save(value)

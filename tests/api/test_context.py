@@ -111,10 +111,15 @@ def test_log_lines_say_which_job_speaks(context: JobContext, caplog: pytest.LogC
     assert caplog.records[0].name == "tests.api.test_context"
 
 
-@pytest.mark.parametrize("name", ["progress", "checkpoint"])
-def test_what_comes_later_is_refused_with_a_sentence(context: JobContext, name: str) -> None:
-    with pytest.raises(AttributeError, match=f"context.{name} is not supported by this version of djqueue yet"):
-        getattr(context, name)
+@pytest.mark.parametrize(
+    ("done", "total", "message", "word"),
+    [(-1, 2, "", "done"), (1, float("nan"), "", "total"), (True, 2, "", "done"), (1, 2, "x" * 1_001, "message")],
+)
+def test_progress_that_is_no_figure_is_refused(
+    context: JobContext, done: float, total: float, message: str, word: str
+) -> None:
+    with pytest.raises(ValueError, match=f"progress: {word}: expected"):
+        context.progress(done, total, message)
 
 
 def test_what_there_is_not_is_an_ordinary_attribute_error(context: JobContext) -> None:
