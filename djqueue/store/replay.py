@@ -43,6 +43,22 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """How far a run is."""
+
+    id: int
+    state: str
+    """`running`, `paused`, `stopped` or `finished`."""
+    reason: str
+    total: int
+    requeued: int
+    refused: int
+    """Left as they were, because another job holds their key."""
+    succeeded: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
     """A running replay, locked."""
 
@@ -105,6 +121,9 @@ update djqueue_replay set state = %(state)s, reason = %(reason)s, requeued = %(r
 where id = %(id)s
 """
 
+LOOK = """
+select state, reason, total, requeued, refused, succeeded, failed from djqueue_replay where id = %(id)s
+"""
 PAUSE = """
 update djqueue_replay set state = 'paused', reason = %(reason)s where id = any(%(ids)s::bigint[]) and state = 'running'
 returning id
@@ -200,6 +219,22 @@ def step(alias: str, id_: int) -> Progress | None:
         }
         db.rows(alias, WRITE, params)
     return Progress(id=id_, state=state, requeued=len(done), reason=reason)
+
+
+def look(alias: str, id_: int) -> Standing | None:
+    """Return how far a run is; None where there is none."""
+    for state, reason, total, requeued, refused, succeeded, failed in db.rows(alias, LOOK, {"id": id_}):
+        return Standing(
+            id=id_,
+            state=state,
+            reason=reason,
+            total=total,
+            requeued=requeued,
+            refused=refused,
+            succeeded=succeeded,
+            failed=failed,
+        )
+    return None
 
 
 def pause(alias: str, ids: Sequence[int], *, reason: str = "") -> set[int]:

@@ -9,9 +9,9 @@ from djqueue.management.commands.runworker import (
     run_worker,
     with_checks_where_work_is_done,
 )
-from djqueue.management.verbs import acts, circuits, cron, doctor, importing, jobs, pausing, sizing, stats, why
+from djqueue.management.verbs import acts, circuits, cron, doctor, importing, jobs, pausing, replay, sizing, stats, why
 
-GROUPS = (stats, jobs, why, acts, pausing, importing, circuits, sizing, doctor)
+GROUPS = (stats, jobs, why, acts, pausing, importing, circuits, sizing, doctor, replay)
 """Each declares its verbs, and with each what runs it."""
 
 
