@@ -25,9 +25,17 @@ class Supervisor:
 
     @classmethod
     def start(
-        cls, *args: str, env: Mapping[str, str] | None = None, command: str = "runworker", folder: Path | None = None
+        cls,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        command: str = "runworker",
+        folder: Path | None = None,
+        code: Path = ROOT,
     ) -> Self:
-        """Start `manage.py command args`; `env` is added to this process's environment. It dies with this process."""
+        """Start `manage.py command args`; `env` is added to this process's environment. It dies with this process.
+
+        `code` is where the project lies: another one than this for workers of another release.
+        """
         output_file = Path(tempfile.mkstemp(prefix=f"{command}-", suffix=".log", dir=folder)[1])
         with output_file.open("wb") as output:
             process = subprocess.Popen(
@@ -35,7 +43,7 @@ class Supervisor:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                cwd=ROOT,
+                cwd=code,
                 env={**os.environ, **(env or {})},
                 start_new_session=True,
                 preexec_fn=die_with_parent(os.getpid(), signal.SIGKILL) if sys.platform == "linux" else None,
