@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from djqueue.api.context import JobContext
     from djqueue.api.cron import cron
+    from djqueue.api.flow import chain
     from djqueue.api.results import JobResult
     from djqueue.api.task import DjqueueTask, task
     from djqueue.api.why import why
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         Retry,
         Snooze,
         TransactionError,
+        WaitTimeout,
     )
     from djqueue.policy.ratelimit import RateLimit
     from djqueue.policy.retry import FixedRetry, RetryPolicy
@@ -57,6 +59,8 @@ __all__ = [
     "RetryPolicy",
     "Snooze",
     "TransactionError",
+    "WaitTimeout",
+    "chain",
     "cron",
     "retry_after",
     "task",
@@ -70,6 +74,7 @@ _HOMES = {
     "JobResult": "djqueue.api.results",
     "RateLimit": "djqueue.policy.ratelimit",
     "RetryPolicy": "djqueue.policy.retry",
+    "chain": "djqueue.api.flow",
     "cron": "djqueue.api.cron",
     "retry_after": "djqueue.policy.verdict",
     "task": "djqueue.api.task",

@@ -109,7 +109,7 @@ class DjqueueBackend(BaseTaskBackend):
 
     def enqueue(self, task: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> JobResult:
         """Write one job in the open transaction of the queue's database: one statement."""
-        settings = self._ready_for(task)
+        settings = self.ready_for(task)
         terms = _terms(task)
         if terms is not None:
             return self._enqueue_on_terms(task, [(args, kwargs)], settings, terms)[0]
@@ -120,7 +120,7 @@ class DjqueueBackend(BaseTaskBackend):
 
     def enqueue_many(self, task: Any, rows: Iterable[object]) -> list[JobResult]:
         """Write many jobs, all or none; answer in the order of the rows."""
-        settings = self._ready_for(task)
+        settings = self.ready_for(task)
         terms = _terms(task)
         if terms is not None:
             return self._enqueue_on_terms(task, [arguments.split(task, row) for row in rows], settings, terms)
@@ -163,7 +163,7 @@ class DjqueueBackend(BaseTaskBackend):
             wrong.append(checks.Error(said, hint=INSTALL_ADVICE, id="djqueue.E002"))
         return list(wrong)
 
-    def _ready_for(self, task: Any) -> Options:
+    def ready_for(self, task: Any) -> Options:
         """Refuse what can't be enqueued now; return the options."""
         settings = self.djqueue_options
         if not isinstance(task, DjqueueTask):

@@ -6,6 +6,7 @@ DjqueueError
 │   ├── ArgumentsError         arguments that are not JSON, too large, or do not fit the task
 │   ├── DuplicateJob           a job holds the dedupe key, and the task says on_conflict="raise"
 │   └── TransactionError       an open transaction on another database would not contain the job
+├── WaitTimeout                `result.wait()` has run out of time, the job has not ended (also a TimeoutError)
 ├── LeaseLost                  the lease ended while its holder still worked; nothing was changed
 ├── HandlerFault               a handler broke a rule of the house (left a transaction open, returned no JSON, …)
 ├── JobTimeout                 raised inside a handler that ran past its hard timeout
@@ -52,6 +53,15 @@ class DuplicateJob(EnqueueError):
 
 class TransactionError(EnqueueError):
     """An open transaction on another database would not contain the job."""
+
+
+class WaitTimeout(DjqueueError, TimeoutError):
+    """A job had not ended when the time to wait for it was over. `status` is how it stood, in Django's words."""
+
+    def __init__(self, *, job_id: str, status: str, seconds: float) -> None:
+        super().__init__(f"wait: expected job {job_id} to end within {seconds:g} seconds, but it is still {status}")
+        self.job_id = job_id
+        self.status = status
 
 
 class LeaseLost(DjqueueError):

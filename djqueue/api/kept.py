@@ -23,13 +23,21 @@ def options(task: Any, args: Args, kwargs: Kwargs, limits: Mapping[str, Any] | N
     """Return the options of one job as JSON text."""
     subject = None if task.subject is None else _subject_of(task, args, kwargs)
     parent = current.running_job.get()
-    if not task.tags and subject is None and parent is None and limits is None and task.version == 1:
+    if (
+        not task.tags
+        and subject is None
+        and parent is None
+        and limits is None
+        and task.version == 1
+        and task.follows is None
+    ):
         return "{}"
     found = {
         "tags": task.tags or None,
         "subject": subject,
         "parent": None if parent is None else str(parent),
         "limits": limits,
+        "follows": task.follows,
         "version": None if task.version == 1 else task.version,
     }
     return json.dumps({name: value for name, value in found.items() if value is not None})

@@ -2,9 +2,10 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from datetime import timedelta
+from typing import Any, Self
 
-from djqueue.api import largeargs
+from djqueue.api import largeargs, waiting
 from djqueue.compat import AnyTaskResult, InvalidTask, TaskError, TaskResultStatus
 from djqueue.states import State
 from djqueue.store.enqueue import Enqueued
@@ -32,6 +33,19 @@ class JobResult(AnyTaskResult):  # type: ignore[misc]
     changed: bool = False
     """The job that held the key waits and was changed by this call, as `on_conflict` or `debounce` say. False beside
     `created` False: it was left alone."""
+
+    def wait(self, timeout: float | timedelta) -> Self:
+        """Return this result, refreshed, once the job has ended in whatever way; `timeout` in seconds.
+
+        Raises `WaitTimeout` where it has not ended by then, `TransactionError` in an open transaction.
+        """
+        waiting.wait(self, timeout)
+        return self
+
+    async def wait_async(self, timeout: float | timedelta) -> Self:
+        """Wait for the job; see `wait`. (Django's prefix would make it `await`, which is a word of Python.)"""
+        await waiting.wait_async(self, timeout)
+        return self
 
     def __post_init__(self) -> None:
         """Leave the arguments alone: they come from JSON."""

@@ -15,6 +15,7 @@ from django.utils.module_loading import import_string
 
 from djqueue.api import arguments, kept, options, registry
 from djqueue.api.context import JobContext
+from djqueue.api.flow import Signature
 from djqueue.api.options import Conflict, DedupeKey, OrderingKey, TaskOptions, Timeout, WhenDead
 from djqueue.api.results import JobResult
 from djqueue.compat import DEFAULT_TASK_BACKEND_ALIAS, DEFAULT_TASK_QUEUE_NAME, AnyTask
@@ -70,6 +71,8 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     run_in: timedelta | None = field(default=None, repr=False)
     """A relative `run_after`, counted by the database's clock."""
     outside_transaction: bool = field(default=False, repr=False)
+    follows: str | None = field(default=None, repr=False)
+    """The id of the step of its chain before it."""
 
     def __new__(cls, **given: Any) -> Self:
         """Refuse options that there are not, with the nearest that there is."""
@@ -186,6 +189,10 @@ class DjqueueTask(AnyTask, Generic[P, T]):
     async def aenqueue_many(self, rows: Iterable[tuple[Any, ...] | dict[str, Any]]) -> list[JobResult]:
         """Write many jobs; see `enqueue_many`."""
         return await sync_to_async(self.enqueue_many, thread_sensitive=True)(rows)
+
+    def s(self, *args: P.args, **kwargs: P.kwargs) -> Signature:
+        """Return the task with the arguments of one job, for `chain`; raise `ArgumentsError` as `enqueue` does."""
+        return Signature(task=self, args=args, kwargs=kwargs)
 
     def get_result(self, result_id: str) -> JobResult:
         """Return one of this task's jobs; raise `TaskResultDoesNotExist`, or `TaskResultMismatch` for other tasks'."""

@@ -21,7 +21,7 @@ from djqueue.conf import Options
 from djqueue.exceptions import HandlerFault
 from djqueue.policy.arguments import freeze_value
 from djqueue.policy.signature import bind
-from djqueue.runtime import atomic, folder, handler_db, tasks_signals, verdicts
+from djqueue.runtime import atomic, folder, following, handler_db, tasks_signals, verdicts
 from djqueue.runtime.async_loop import AsyncLoop
 from djqueue.runtime.control import Control
 from djqueue.runtime.held import Held
@@ -91,6 +91,7 @@ class Executor:
 
     def _attempt(self, held: Held) -> Outcome:
         current.running_job.set(held.job.id)
+        following.check(self._alias, held.job.options)
         call = self._call(held)
         if held.task.atomic:
             return atomic.run(self._alias, held, lambda: self._result_of(held, call))

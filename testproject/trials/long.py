@@ -1,11 +1,13 @@
 """Handlers that take long and say how far they are, for tests."""
 
 import asyncio
+from pathlib import Path
 
 from django.db import transaction
 
-from djqueue import JobContext, Retry, task
+from djqueue import Cancel, Dead, JobContext, Retry, task
 from djqueue.policy.retry import RetryPolicy
+from testproject.shop.models import Counter
 from testproject.trials import ledger
 from testproject.trials.tasks import wait_for
 
@@ -62,3 +64,26 @@ async def saves_async(context: JobContext, value: object) -> object:
     if context.attempt == 1:
         raise Retry
     return before
+
+
+@task(retry=AT_ONCE)
+def link(name: str, how: str = "") -> None:
+    """A step of a chain that ends as it is told to."""
+    if how == "cancel":
+        raise Cancel("as told")
+    if how == "die once" and Counter.objects.get_or_create(name=f"died {name}")[1]:
+        raise Dead("as told")
+    ledger.write(name, "link")
+
+
+@task(retry=AT_ONCE, atomic=True, max_attempts=20)
+def count(chain: int, step: int, dies_until: str) -> None:
+    """Add one to a counter, in the transaction of the ack; the second step is dead until a file exists."""
+    if step == 1 and not Path(dies_until).exists():
+        raise Dead("as told")
+    name = f"{chain}:{step}"
+    if step and not Counter.objects.filter(name=f"{chain}:{step - 1}").exists():
+        raise ValueError("the step before has not taken effect")
+    counter, _ = Counter.objects.get_or_create(name=name)
+    counter.value += 1
+    counter.save()

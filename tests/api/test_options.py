@@ -58,7 +58,7 @@ def test_every_option_reaches_the_task() -> None:
 
 
 def test_the_documented_options_are_the_fields_of_a_task() -> None:
-    internal = {"func", "run_after", "run_in", "outside_transaction"}
+    internal = {"func", "run_after", "run_in", "outside_transaction", "follows"}
 
     assert set(KNOWN) == set(DjqueueTask.__dataclass_fields__) - internal
     assert set(PER_CALL) - {"run_after", "outside_transaction"} < set(KNOWN)
