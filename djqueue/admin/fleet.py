@@ -18,7 +18,7 @@ from django.urls import path
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from djqueue.admin import look, orphans, show, source
+from djqueue.admin import doctor, look, orphans, show, source
 from djqueue.admin.actions import log
 from djqueue.admin.base import PlainAdmin
 from djqueue.models import Job, Leader, Worker
@@ -128,15 +128,24 @@ class WorkerAdmin(PlainAdmin):
             told.add(row.supervisor_id)
 
     def get_urls(self) -> list[Any]:
-        """Add the page of tasks that no worker knows."""
-        page = path("orphans/", self.admin_site.admin_view(self.orphans_view), name="djqueue_orphans")
-        return [page, *super().get_urls()]
+        """Add the page of tasks that no worker knows, and the doctor's."""
+        own = [
+            path("orphans/", self.admin_site.admin_view(self.orphans_view), name="djqueue_orphans"),
+            path("doctor/", self.admin_site.admin_view(self.doctor_view), name="djqueue_doctor"),
+        ]
+        return [*own, *super().get_urls()]
 
     def orphans_view(self, request: HttpRequest) -> HttpResponse:
         """Show tasks that no worker knows, and let their jobs be cancelled."""
         if not request.user.has_perm("djqueue.view_job"):
             raise PermissionDenied
         return orphans.view(self, request)
+
+    def doctor_view(self, request: HttpRequest) -> HttpResponse:
+        """Show what is wrong around the queue."""
+        if not self.has_order_permission(request):
+            raise PermissionDenied
+        return doctor.view(self, request)
 
     def has_order_permission(self, request: HttpRequest) -> bool:
         """Tell whether the user may ask workers to restart or to stop."""

@@ -46,9 +46,12 @@ def places(apps: Iterable[Mapping[str, Any]], path: str, request: HttpRequest) -
     for model, name, key in ORDER:
         if url := addresses.get(model):
             found.append(_place(name, url, key, path.startswith(url)))
-    orphans = _orphans(request) if "Job" in addresses else ""
+    orphans = _page(request, "djqueue_orphans") if "Job" in addresses else ""
     if orphans:
         found.append(_place("Orphans", orphans, "x", path.startswith(orphans)))
+    doctor = _page(request, "djqueue_doctor") if request.user.has_perm("djqueue.order_worker") else ""
+    if doctor and "Worker" in addresses:
+        found.append(_place("Doctor", doctor, "h", path.startswith(doctor)))
     # Of places inside each other the inner one is where one is.
     here = max((place.url for place in found if place.is_here), key=len, default="")
     return [replace(place, is_here=place.url == here) for place in found]
@@ -75,8 +78,8 @@ def crumbs(request: HttpRequest, opts: Any, original: Any, title: str) -> list[t
     return [*found, (title, "")]
 
 
-def _orphans(request: HttpRequest) -> str:
+def _page(request: HttpRequest, name: str) -> str:
     try:
-        return reverse("admin:djqueue_orphans", current_app=getattr(request, "current_app", None))
+        return reverse(f"admin:{name}", current_app=getattr(request, "current_app", None))
     except NoReverseMatch:
         return ""
