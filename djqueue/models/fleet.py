@@ -27,6 +27,8 @@ class Worker(models.Model):
     """What its process has in memory, as of the last heartbeat; NULL where the system does not tell."""
     jobs_per_minute = models.FloatField(null=True)
     """Jobs that it has ended, over the last minute or so."""
+    looked_seconds = models.FloatField(null=True)
+    """How long before `seen_at` it has last looked for jobs with success, or was fully busy, or about to end."""
     ordered = models.TextField(db_default="", default="")
     """`restart`: end after what runs, another takes its place; `stop`: the whole supervisor does, as after SIGTERM."""
     ordered_by = models.TextField(db_default="", default="")

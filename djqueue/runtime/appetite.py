@@ -55,6 +55,10 @@ class Appetite:
         running = len(self._holdings) - len(self._settling.acks)
         return max(0, self._slots.count - running)
 
+    def has_room(self) -> bool:
+        """Tell whether it could take another job now: a slot is free, and its share of jobs is not all here yet."""
+        return min(self.free_slots(), self._capacity()) > 0
+
     def observe(self, seconds: float, jobs: int) -> None:
         """Take in that so many jobs have kept their slots busy for so long in all."""
         self._pace.observe(seconds, jobs)

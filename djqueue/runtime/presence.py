@@ -9,7 +9,7 @@ import signal
 import time
 from collections import deque
 
-from djqueue.runtime.slot_table import DONE, ORDER_DRAIN, ORDERS, PID, Page, SlotTable
+from djqueue.runtime.slot_table import DONE, LOOKED, ORDER_DRAIN, ORDERS, PID, Page, SlotTable, now_ns
 from djqueue.store import workers
 from djqueue.store.workers import Order
 
@@ -32,7 +32,12 @@ class Presence:
         pages = {page.worker_id: page for page in self._table.live()}
         self._done = {id_: self._done.get(id_, deque()) for id_ in pages}
         those = [
-            workers.Presence(id=id_, memory_bytes=resident_bytes(page.get(PID)), jobs_per_minute=self._pace(id_, page))
+            workers.Presence(
+                id=id_,
+                memory_bytes=resident_bytes(page.get(PID)),
+                jobs_per_minute=self._pace(id_, page),
+                looked_seconds=max(0.0, (now_ns() - page.get(LOOKED)) / 1e9),
+            )
             for id_, page in pages.items()
         ]
         for id_, order in workers.seen(self._alias, those).items():

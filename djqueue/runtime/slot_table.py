@@ -25,7 +25,7 @@ RECORDS = 2_048
 """Jobs that one worker can hold."""
 
 _HEAD = 16
-_PAGE_HEAD = 16
+_PAGE_HEAD = 24
 _RECORD = 10
 _PAGE = _PAGE_HEAD + RECORDS * _RECORD
 _MASK = (1 << 64) - 1
@@ -33,7 +33,7 @@ _EMPTY_PAGE = memoryview(bytes(8 * _PAGE)).cast("q")
 
 STOP_KEEPER, SUSPECTS_WAIT, KEEPER_BEAT = range(3)
 STATUS, PID, ID_HIGH, ID_LOW, BEAT, PROGRESS, ORDERS, EXIT_CODE, WHY, KIND, DONE, REPLACE, ENDED_AT = range(13)
-STOPPING, ZYGOTE, RESERVATION = range(13, 16)
+STOPPING, ZYGOTE, RESERVATION, LOOKED = range(13, 17)
 R_SEQUENCE, R_HIGH, R_LOW, R_TOKEN, R_STATE, R_STARTED, R_DEADLINE, R_REVOKED, R_LOST, R_CANCEL = range(10)
 
 
@@ -149,6 +149,7 @@ class Page:
         self.set(KIND, kind)
         self.set(BEAT, now_ns())
         self.set(PROGRESS, now_ns())
+        self.set(LOOKED, now_ns())
         self.set(STATUS, PageStatus.STARTING)
 
     def hold(self, index: int, id_: UUID, token: int) -> None:

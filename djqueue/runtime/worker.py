@@ -27,7 +27,7 @@ from djqueue.runtime.orders import Orders
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.registration import Registration
 from djqueue.runtime.settling import Settling
-from djqueue.runtime.slot_table import BEAT, KIND, STATUS, Kind, Page, PageStatus, now_ns
+from djqueue.runtime.slot_table import BEAT, KIND, LOOKED, STATUS, Kind, Page, PageStatus, now_ns
 from djqueue.runtime.slots import Slots
 from djqueue.runtime.suspects import Suspects
 from djqueue.runtime.tally import Tally
@@ -165,6 +165,8 @@ class Worker:
             self._claimer.refresh()
         if limit and self._suspects:
             return self._exchange_suspects(self._suspects)
+        if not limit and (self._orders.stopping or not self._appetite.has_room()):
+            self._page.set(LOOKED, now_ns())  # who is fully busy, or ends, needs no jobs
         if not limit and not self._settling.acks:
             self._slots.hand_over()
             return False
@@ -192,6 +194,7 @@ class Worker:
         if self._settling.acks:
             self._exchange.ack_and_claim(0, 0)
         jobs = suspects.claim()
+        self._page.set(LOOKED, now_ns())
         self._intake.take_up(jobs)
         self._slots.hand_over()
         self._tally.flush_sometimes()
@@ -199,6 +202,7 @@ class Worker:
         return bool(jobs)
 
     def _learn(self, jobs: list[Claimed], limit: int) -> None:
+        self._page.set(LOOKED, now_ns())
         nothing_more = self._claimer.learn(jobs, limit)
         self._appetite.learn(len(jobs), nothing_more)
         if nothing_more:

@@ -45,6 +45,8 @@ class Presence:
     id: str
     memory_bytes: int | None = None
     jobs_per_minute: float | None = None
+    looked_seconds: float | None = None
+    """How long ago it has last looked for jobs with success, or was fully busy, or about to end."""
 
 
 class Order(StrEnum):
@@ -71,8 +73,10 @@ on conflict (id) do update set seen_at = clock_timestamp(), wants_news = true, s
 SEEN = """
 with free as materialized (
     select id from djqueue_worker where id = any(%(ids)s::text[]) for no key update skip locked)
-update djqueue_worker w set seen_at = clock_timestamp(), memory_bytes = x.memory, jobs_per_minute = x.rate
-from free join unnest(%(ids)s::text[], %(memory)s::bigint[], %(rates)s::float8[]) x(id, memory, rate) on x.id = free.id
+update djqueue_worker w set seen_at = clock_timestamp(), memory_bytes = x.memory, jobs_per_minute = x.rate,
+    looked_seconds = x.looked
+from free join unnest(%(ids)s::text[], %(memory)s::bigint[], %(rates)s::float8[], %(looked)s::float8[])
+    x(id, memory, rate, looked) on x.id = free.id
 where w.id = free.id returning w.id, w.ordered
 """
 # An order that stands is not changed to a weaker one: who is to stop does not restart.
@@ -144,6 +148,7 @@ def seen(alias: str, those: Sequence[Presence]) -> dict[str, Order]:
         "ids": [each.id for each in those],
         "memory": [each.memory_bytes for each in those],
         "rates": [each.jobs_per_minute for each in those],
+        "looked": [each.looked_seconds for each in those],
     }
     return {id_: Order(ordered) for id_, ordered in db.rows(alias, SEEN, params)}
 

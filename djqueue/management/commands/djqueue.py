@@ -9,9 +9,22 @@ from djqueue.management.commands.runworker import (
     run_worker,
     with_checks_where_work_is_done,
 )
-from djqueue.management.verbs import acts, circuits, cron, doctor, importing, jobs, pausing, replay, sizing, stats, why
+from djqueue.management.verbs import (
+    acts,
+    circuits,
+    cron,
+    doctor,
+    health,
+    importing,
+    jobs,
+    pausing,
+    replay,
+    sizing,
+    stats,
+    why,
+)
 
-GROUPS = (stats, jobs, why, acts, pausing, importing, circuits, sizing, doctor, replay)
+GROUPS = (stats, jobs, why, acts, pausing, importing, circuits, sizing, doctor, replay, health)
 """Each declares its verbs, and with each what runs it."""
 
 
