@@ -27,6 +27,8 @@ class Plan:
     """`""`: run until stopped. `"due"`: end when no job is ready, leased or parked; `"all"`: nor scheduled."""
     max_jobs: int = 0
     """A worker is replaced after so many jobs; 0: never."""
+    max_rss_mb: int = 0
+    """A worker is replaced when it has more than so many MB in memory, and has done a job; 0: never."""
     chaos: float = 0
     """Share of the jobs that are delivered twice, or lose their process after their effect; see `chaos`."""
     pool: Pool | None = None

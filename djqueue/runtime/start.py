@@ -35,6 +35,7 @@ class Wishes:
     backend: str = DEFAULT_TASK_BACKEND_ALIAS
     drain: str = ""
     max_jobs: int = 0
+    max_rss_mb: int = 0
     slots: str = ""
     pool: str = ""
     chaos: float = 0
@@ -51,6 +52,7 @@ def make_plan(wishes: Wishes) -> Plan:
     _within("--processes", wishes.processes, 1, MOST_PROCESSES)
     _within("--threads", wishes.threads, 1, MOST_THREADS)
     _within("--max-jobs", wishes.max_jobs, 0, 2**31)
+    _within("--max-rss", wishes.max_rss_mb, 0, 2**31)
     _chaos(wishes.chaos, backend)
     try:
         selection = QueueSelection.parse(wishes.queues)
@@ -69,6 +71,7 @@ def make_plan(wishes: Wishes) -> Plan:
         threads=wishes.threads,
         drain=wishes.drain,
         max_jobs=wishes.max_jobs,
+        max_rss_mb=wishes.max_rss_mb,
         reserved=tuple(reserved.items()),
         pool=pool,
         chaos=wishes.chaos,

@@ -86,3 +86,29 @@ def test_a_worker_is_replaced_after_max_jobs_and_nothing_is_lost(trial: Trial) -
 
     assert history() == {"succeeded": 1_500}
     assert len({line for label in trial.events() for line in trial.pids(label)}) > 1
+
+
+def test_a_worker_that_has_grown_is_replaced_and_its_running_jobs_end_first(trial: Trial) -> None:
+    """R23"""
+    supervisor = trial.supervisor("--max-rss", "1", "--threads", "2")
+    tasks.hold.enqueue("long", trial.file("go"))
+    trial.wait_for_starts("long")
+    tasks.note.enqueue("short")
+    supervisor.wait_for_output("recycling at", within=20)
+    [first] = trial.pids("short")
+
+    tasks.note.enqueue("for the next worker")
+    trial.make("go")
+    trial.wait_until_done()
+
+    assert history() == {"succeeded": 3}
+    assert trial.pids("long") == trial.pids("long", "end") == [first]
+    assert trial.pids("for the next worker") != [first]
+
+
+def test_a_limit_that_is_not_reached_replaces_nobody(trial: Trial) -> None:
+    tasks.note.enqueue_many([(f"job {number}",) for number in range(300)])
+    trial.supervisor("--max-rss", "100000", "--threads", "2")
+    trial.wait_until_done()
+
+    assert len({pid for label in trial.events() for pid in trial.pids(label)}) == 1

@@ -43,6 +43,7 @@ def add_worker_arguments(parser: CommandParser) -> None:
         help="end when no job is ready, leased or parked; =all: nor scheduled",
     )
     parser.add_argument("--max-jobs", type=int, default=0, help="replace a worker process after so many jobs")
+    parser.add_argument("--max-rss", type=int, default=0, metavar="MB", help="replace one that has so much in memory")
     parser.add_argument(
         "--chaos",
         type=float,
@@ -88,6 +89,7 @@ def wishes(options: dict[str, Any]) -> start.Wishes:
         backend=options["backend"],
         drain=options["drain"],
         max_jobs=options["max_jobs"],
+        max_rss_mb=options["max_rss"],
         slots=options["slots"],
         pool=options["pool"],
         chaos=options["chaos"],
