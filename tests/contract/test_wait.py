@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from asgiref.sync import sync_to_async
 from django.db import connections, transaction
 
-from djqueue import TransactionError, WaitTimeout
+from djqueue import JobResult, TransactionError, WaitTimeout
 from djqueue.testing import run_jobs
 from testproject.shop.tasks import noop
 
@@ -29,6 +30,12 @@ def running() -> Iterator[None]:
     thread.join()
 
 
+async def wait_and_disconnect(job: JobResult) -> None:
+    """Wait, and leave no connection of the loop's own thread behind."""
+    await job.wait_async(20)
+    await sync_to_async(connections.close_all, thread_sensitive=True)()
+
+
 def test_it_returns_when_the_job_has_ended() -> None:
     job = noop.enqueue()
 
@@ -42,7 +49,7 @@ def test_it_returns_on_an_event_loop_too() -> None:
     job = noop.enqueue()
 
     with running():
-        asyncio.run(job.wait_async(20))
+        asyncio.run(wait_and_disconnect(job))
 
     assert job.is_finished
 
