@@ -11,10 +11,12 @@ import threading
 import time
 
 from djqueue.api import registry
+from djqueue.policy import alive
 from djqueue.runtime import leading
 from djqueue.runtime.duty import Duty, Routine
 from djqueue.runtime.expiring import Expire
 from djqueue.runtime.heartbeat import Heartbeat
+from djqueue.runtime.liveness import Liveness, notify_socket
 from djqueue.runtime.plan import Plan
 from djqueue.runtime.recovering import Cancels, LetOut, Orphans, Promote, Reap, Suspects
 from djqueue.runtime.settle import Settle
@@ -38,6 +40,8 @@ class Keeper:
         self._wake_read = wake_read
         self._parent_write = parent_write
         self._fatal = threading.Event()
+        patience = alive.patience(plan.options.beat_seconds, plan.options.poll_seconds)
+        self._liveness = Liveness(table, patience, plan.liveness_file, notify_socket())
         self._settle = Settle(plan, table, self._on_suspects)
         self._recovery = self._routine("recovery", self._recovery_duties())
         self._heartbeat = self._routine("heartbeat", [Heartbeat(plan, table, self._wake_parent)])
@@ -54,6 +58,7 @@ class Keeper:
             routine.start()
         while not self._fatal.is_set():
             self._table.set(KEEPER_BEAT, now_ns())
+            self._liveness.tell()
             select.select([self._wake_read], [], [], LOOK_SECONDS)
             if _empty(self._wake_read):
                 self._recovery.wake("settle")
@@ -69,6 +74,7 @@ class Keeper:
         self._recovery.cut_if_stuck(SLOWEST_TICK_SECONDS)
 
     def _stop(self) -> int:
+        self._liveness.tell()
         for routine in self._routines:
             routine.stop()
         until = time.monotonic() + END_SECONDS

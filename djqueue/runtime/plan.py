@@ -31,6 +31,8 @@ class Plan:
     """A worker is replaced when it has more than so many MB in memory, and has done a job; 0: never."""
     chaos: float = 0
     """Share of the jobs that are delivered twice, or lose their process after their effect; see `chaos`."""
+    liveness_file: str = ""
+    """A file that the keeper touches every second while all workers are able to work; "": none."""
     pool: Pool | None = None
     """The pool of workers that this one belongs to; None: it serves all tenants."""
     reserved: tuple[tuple[str, int], ...] = ()

@@ -36,6 +36,7 @@ class Wishes:
     drain: str = ""
     max_jobs: int = 0
     max_rss_mb: int = 0
+    liveness_file: str = ""
     slots: str = ""
     pool: str = ""
     chaos: float = 0
@@ -72,6 +73,7 @@ def make_plan(wishes: Wishes) -> Plan:
         drain=wishes.drain,
         max_jobs=wishes.max_jobs,
         max_rss_mb=wishes.max_rss_mb,
+        liveness_file=wishes.liveness_file,
         reserved=tuple(reserved.items()),
         pool=pool,
         chaos=wishes.chaos,

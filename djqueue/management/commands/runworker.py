@@ -44,6 +44,7 @@ def add_worker_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument("--max-jobs", type=int, default=0, help="replace a worker process after so many jobs")
     parser.add_argument("--max-rss", type=int, default=0, metavar="MB", help="replace one that has so much in memory")
+    parser.add_argument("--liveness-file", default="", metavar="PATH", help="touch it while workers are able to work")
     parser.add_argument(
         "--chaos",
         type=float,
@@ -90,6 +91,7 @@ def wishes(options: dict[str, Any]) -> start.Wishes:
         drain=options["drain"],
         max_jobs=options["max_jobs"],
         max_rss_mb=options["max_rss"],
+        liveness_file=options["liveness_file"],
         slots=options["slots"],
         pool=options["pool"],
         chaos=options["chaos"],
