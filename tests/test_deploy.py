@@ -11,11 +11,15 @@ import pytest
 import yaml
 
 from djqueue.conf import Options
+from djqueue.management.commands.djqueue import Command
 from djqueue.management.commands.runworker import add_worker_arguments
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "deploy"
 SETTLING_SECONDS = 15
 """How long the keeper waits for the database at the end."""
+
+PROBE = ["python", "manage.py", "djqueue", "health", "--this-host"]
+"""What docs/health.md tells probes to run."""
 
 
 def parsed(name: str) -> Any:
@@ -68,7 +72,15 @@ def test_compose_starts_workers_after_the_migrations_of_a_healthy_database() -> 
     assert services["worker"]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
     assert services["worker"]["environment"] == services["migrate"]["environment"]
     refuse_unknown(services["worker"]["command"])
+    assert services["worker"]["healthcheck"]["test"] == ["CMD", *PROBE]
     assert leaves_time(int(services["worker"]["stop_grace_period"].removesuffix("s")))
+
+
+def test_the_probe_is_a_command_that_exists() -> None:
+    """Its own parser takes it: the verb and the option exist."""
+    parser = Command().create_parser("manage.py", "djqueue")
+
+    assert parser.parse_args(PROBE[3:]).this_host is True
 
 
 def test_kubernetes_gives_the_worker_time_to_stop() -> None:
@@ -77,6 +89,7 @@ def test_kubernetes_gives_the_worker_time_to_stop() -> None:
 
     assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
     refuse_unknown(pod["containers"][0]["command"])
+    assert pod["containers"][0]["livenessProbe"]["exec"]["command"] == PROBE
     assert leaves_time(pod["terminationGracePeriodSeconds"])
 
 
