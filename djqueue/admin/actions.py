@@ -58,8 +58,10 @@ def reason(request: HttpRequest) -> str:
 
 
 def log(request: HttpRequest, rows: Sequence[Any], text: str) -> None:
-    """Write one log entry for each of the rows."""
+    """Write one log entry for each of the rows, with the reason that the form gives."""
     user: Any = request.user
+    why = reason(request)
+    text += f" Reason: {why}" if why and why not in text else ""
     LogEntry.objects.log_actions(user.pk, rows, CHANGE, text)
 
 
@@ -89,10 +91,8 @@ def _log_answers(request: HttpRequest, name: str, rows: list[Any], answers: Mapp
     grouped: defaultdict[Answer, list[Any]] = defaultdict(list)
     for row in rows:
         grouped[answers[row.pk]].append(row)
-    why = reason(request)
     for answer, group in grouped.items():
         text = f"{name}: {answer.words}." if answer.changed else f"{name}: refused, {answer.words}."
-        text += f" Reason: {why}" if why and why not in text else ""
         log(request, group, text)
 
 

@@ -1,10 +1,10 @@
 """What all pages of djqueue's admin share: read-only, bounded lists that leave the payload where it is."""
 
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 from django.contrib import admin
-from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME
+from django.contrib.admin.helpers import ACTION_CHECKBOX_NAME, ActionForm
 from django.contrib.admin.utils import flatten_fieldsets, quote
 from django.contrib.admin.views.main import ChangeList
 from django.db.models import Model, QuerySet
@@ -16,6 +16,7 @@ from django.utils.text import capfirst
 
 from djqueue.admin import fragments, source
 from djqueue.admin.counting import BoundedPaginator
+from djqueue.admin.reasonform import ReasonForm
 from djqueue.admin.show import EMPTY
 
 
@@ -49,6 +50,7 @@ class PlainAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     paginator = BoundedPaginator
+    action_form: ClassVar[type[ActionForm]] = ReasonForm
     sortable_by = ()
     empty_value_display = EMPTY
     change_list_template = "djqueue/admin/list.html"

@@ -15,7 +15,7 @@ from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 
 from djqueue import circuitconf
-from djqueue.admin import look, show, source
+from djqueue.admin import actions, look, show, source
 from djqueue.admin.actions import log
 from djqueue.admin.base import PlainAdmin
 from djqueue.circuitconf import CircuitOptions
@@ -163,13 +163,13 @@ class CircuitAdmin(PlainAdmin):
     @admin.action(permissions=["operate"], description="Open for a quarter of an hour")
     def open_for_a_quarter(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Let no job start; then probe."""
-        reason = f"opened by {request.user}"
+        reason = actions.reason(request) or f"opened by {request.user}"
         self._do(request, queryset, "opened", lambda name: _force(name, 900, reason, str(request.user)))
 
     @admin.action(permissions=["operate"], description="Open until somebody closes it")
     def open_always(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
         """Let no job start."""
-        reason = f"opened by {request.user}"
+        reason = actions.reason(request) or f"opened by {request.user}"
         self._do(request, queryset, "opened", lambda name: _force(name, None, reason, str(request.user)))
 
     @admin.action(permissions=["operate"], description="Close, and let jobs start more and more")

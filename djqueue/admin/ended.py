@@ -4,9 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
-from django import forms
 from django.contrib import admin, messages
-from django.contrib.admin.helpers import ActionForm
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
 from django.db.models import QuerySet
@@ -68,12 +66,6 @@ class HistoryAdmin(EndedPage):
     result_shown = payload_field("result", "result")
 
 
-class ReasonForm(ActionForm):
-    """An action, and why; only a discard needs to know."""
-
-    reason = forms.CharField(required=False, max_length=1_000, label="Reason:")
-
-
 @admin.register(DeadLetter)
 class DeadLetterAdmin(EndedPage):
     """Jobs that died."""
@@ -81,7 +73,6 @@ class DeadLetterAdmin(EndedPage):
     payload = ("args", "errors", "progress", "checkpoint", "options")
     list_display = ("job", "queue_name", "why", "tries", "has_died")
     list_filter = (QueueFilter, TaskFilter, CauseFilter, BlockingFilter)
-    action_form = ReasonForm
     actions = ("requeue", "discard")
     buttons = ("requeue", "discard")
     asks_reason = frozenset({"discard"})

@@ -9,7 +9,9 @@ from django.db.models import Model
 from django.urls import NoReverseMatch, URLPattern, reverse
 from django.utils import timezone
 
-from djqueue.models import BulkAct, CronFire, Pause, Queue, Worker
+from djqueue.models import BulkAct, CronFire, Limiter, Pause, Queue, Tenant, Worker
+from djqueue.policy.gates import Gate, gate
+from djqueue.store import limits
 from tests.admin import rows
 
 MODELS: list[type[Model]] = list(apps.get_app_config("djqueue").get_models())
@@ -18,12 +20,13 @@ MODELS: list[type[Model]] = list(apps.get_app_config("djqueue").get_models())
 def one_of_each(**texts: str) -> list[Model]:
     """A row for every page that is known here; texts for fields that hold text."""
     now = timezone.now()
+    queue, tenant = texts.get("queue_name", "emails"), texts.get("tenant_id", "acme")
     named = {name: value for name, value in texts.items() if name in ("queue_name", "task_name", "tenant_id")}
     return [
         rows.make_scheduled_job(**named),
         rows.make_finished(**named),
         rows.make_dead_letter(**named),
-        Queue.objects.create(name=texts.get("queue_name", "emails")),
+        Queue.objects.create(name=queue),
         Worker.objects.create(id="w1"),
         rows.make_entry(),
         rows.make_group(),
@@ -32,6 +35,8 @@ def one_of_each(**texts: str) -> list[Model]:
         CronFire.objects.create(name="nightly", fire_at=now, fired_at=now),
         Pause.objects.create(kind="tenant", name="acme", paused_until=now),
         BulkAct.objects.create(act="cancel", created_at=now, until=now),
+        Limiter.objects.create(name=limits.of_key("partner"), label="key partner", declared_running=4),
+        Tenant.objects.create(queue_name=queue, tenant_id=tenant, gate=gate(Gate.TENANT, tenant)),
     ]
 
 

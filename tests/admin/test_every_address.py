@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import Model
 from django.test import Client
 
-from djqueue.models import BulkAct, Circuit, CronEntry, DeadLetter, ErrorGroup, History, Job, Queue, Replay, Worker
+from djqueue.models import BulkAct, CronFire, Limiter, Pause, Queue, Tenant, Worker
 from tests.admin import rows
 from tests.admin.addresses import MODELS, addresses, one_of_each, registered
 from tests.admin.conftest import Login
@@ -181,8 +181,13 @@ def fill_with_rubbish() -> list[Model]:
             finished_at=rows.LAST_MOMENT,
         ),
         rows.make_circuit(name=EVIL[:90]),
+        CronFire.objects.create(name=EVIL, fire_at=rows.LAST_MOMENT, fired_at=rows.FIRST_MOMENT),
+        Pause.objects.create(kind="tenant", name=EVIL, paused_until=rows.LAST_MOMENT, reason=EVIL, paused_by=EVIL),
+        Limiter.objects.create(name=EVIL[:90], label=EVIL, paused_until=rows.LAST_MOMENT, paused_reason=EVIL),
+        Tenant.objects.create(queue_name=EVIL[:90], tenant_id=EVIL, gate="t1", max_running=1, tier=EVIL),
     ]
-    fill_texts([Circuit, CronEntry, DeadLetter, ErrorGroup, History, Job, Queue, Replay, Worker])
+    assert {type(each) for each in objects} == set(registered()), "a page without rubbish"
+    fill_texts(list(registered()))
     return objects
 
 
@@ -243,6 +248,10 @@ def test_rubbish_that_is_searched_for_is_escaped(login: Login, text: str) -> Non
     page = text_of(login("*").get(list_of("job"), {"q": text, "state": text, "before": text, "queue": text}))
 
     assert not RAW.search(page)
+
+
+def test_every_page_that_is_registered_has_a_row_here(tables: None) -> None:
+    assert {type(each) for each in one_of_each()} == set(registered())
 
 
 def test_models_of_the_app_are_all_looked_at() -> None:

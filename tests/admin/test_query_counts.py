@@ -18,6 +18,8 @@ from tests.admin.conftest import Login
 from tests.admin.pages import list_of, page_of, text_of
 
 MOST = 12
+LOOKS_AT_EVERYTHING = {"djqueue_doctor"}
+"""Asked for by hand, a look at each setting and table by itself: dozens of small statements, by design."""
 
 
 @pytest.fixture
@@ -51,6 +53,8 @@ def test_r20_every_address_takes_twelve_queries_with_rows_of_every_kind(client: 
     rows.make_replay(state="paused")
 
     for name, address in addresses(objects):
+        if name in LOOKS_AT_EVERYTHING:
+            continue
         _, asked = queries(client, address)
         assert len(asked) <= MOST, (name, asked)
 
