@@ -175,7 +175,7 @@ def test_a_page_takes_the_same_few_queries_with_and_without_payload(login: Login
     with CaptureQueriesContext(connection) as found:
         text_of(client.get(page_of(job)))
 
-    assert len([query for query in found if 'FROM "djqueue_job"' in query["sql"]]) == 2
+    assert len([query for query in found if 'FROM "djqueue_job"' in query["sql"]]) == 1
 
 
 def test_an_old_link_leads_to_where_the_job_stands_now(login: Login) -> None:
