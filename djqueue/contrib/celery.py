@@ -34,7 +34,7 @@ OF_CALL = {"args", "kwargs", "countdown", "eta", "expires", "queue", "priority",
 
 WITHOUT = {
     "base": "write what the base class does into the handler, or into a decorator below @shared_task",
-    "link": "enqueue the next job at the end of the handler: with atomic=True both happen, or neither",
+    "link": "use djqueue.chain, or enqueue the next job in the handler: with atomic=True both happen, or neither",
     "link_error": "listen to the signal djqueue.signals.job_died",
     "chord": "enqueue the next job at the end of the handler",
     "group_id": "use tags",
