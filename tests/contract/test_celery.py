@@ -125,7 +125,10 @@ def test_what_has_no_counterpart_is_refused_where_it_is_declared(options: dict[s
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"link": add}, "apply_async: link has no counterpart: enqueue the next job at the end of the handler"),
+        (
+            {"link": add},
+            "apply_async: link has no counterpart: use djqueue.chain, or enqueue the next job in the handler",
+        ),
         ({"task_id": "x"}, "task_id has no counterpart: ids are made by djqueue"),
         ({"countdown": 1, "eta": MOMENT}, "expected countdown or eta, got both"),
         ({"ignore_result": True}, "ignore_result belongs to the task"),
