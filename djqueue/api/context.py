@@ -12,6 +12,7 @@ from asgiref.sync import sync_to_async
 
 from djqueue.compat import TaskContext
 from djqueue.exceptions import seconds_of
+from djqueue.logs import WHO
 from djqueue.policy.texts import check_reason
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class JobControl(Protocol):
     @property
     def lease_token(self) -> int:
         """The fencing token of this attempt."""
+
+    @property
+    def queue(self) -> str:
+        """The queue that the job was claimed from."""
 
     def cancelled(self) -> bool:
         """Tell whether the job was asked to cancel, or belongs to somebody else by now."""
@@ -163,14 +168,18 @@ class JobContext(AnyTaskContext):  # type: ignore[misc]
 
     @property
     def log(self) -> Adapter:
-        """A logger of the task's module that adds the job's id and task to every line."""
+        """A logger of the task's module that adds the job's id and task to every line, and to its record (as
+        `record.djqueue`, for formatters) also the queue and the attempt."""
         task = self.task_result.task
-        return _JobLog(logging.getLogger(task.func.__module__), {"job": self.job_id, "task": task.module_path})
+        queue, attempt = self.control.queue, self.attempt
+        who = {"job_id": self.job_id, "task": task.module_path, "queue": queue, "attempt": attempt}
+        return _JobLog(logging.getLogger(task.func.__module__), who)
 
 
 class _JobLog(Adapter):
     """Adds who is speaking to every line."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        who = self.extra or {}
-        return f"{msg} job={who['job']} task={who['task']}", kwargs
+        who = dict(self.extra or {})
+        kwargs["extra"] = {**(kwargs.get("extra") or {}), WHO: who}
+        return f"{msg} job={who['job_id']} task={who['task']}", kwargs

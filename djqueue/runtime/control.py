@@ -27,6 +27,11 @@ class Control:
         """The fencing token of this attempt."""
         return self._held.job.lease_token
 
+    @property
+    def queue(self) -> str:
+        """The queue that the job was claimed from."""
+        return self._held.job.queue_name
+
     def cancelled(self) -> bool:
         """Tell whether the job was asked to cancel, or belongs to somebody else by now."""
         return self._held.is_cancel_requested or self._held.is_lost

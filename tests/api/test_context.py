@@ -20,6 +20,7 @@ class Control:
     """A worker that says what the test wants."""
 
     lease_token = 42
+    queue = "mail"
 
     def __init__(self) -> None:
         self.is_cancelled = self.is_stopping = False
@@ -109,6 +110,16 @@ def test_log_lines_say_which_job_speaks(context: JobContext, caplog: pytest.LogC
 
     assert caplog.messages == ["sent 7 of 100 % job=the-id task=tests.api.test_context.work"]
     assert caplog.records[0].name == "tests.api.test_context"
+    assert vars(caplog.records[0])["djqueue"] == {
+        "job_id": "the-id", "task": "tests.api.test_context.work", "queue": "mail", "attempt": 2,
+    }  # fmt: skip
+
+
+def test_log_records_keep_what_their_writer_adds(context: JobContext, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        context.log.info("sent", extra={"customer": 7})
+
+    assert vars(caplog.records[0])["customer"] == 7
 
 
 @pytest.mark.parametrize(
