@@ -35,6 +35,10 @@ def database_url(alias: str = "default") -> str:
     return f"postgres://{quote(str(found['USER']))}{password}@{found['HOST']}{port}/{quote(str(found['NAME']))}"
 
 
+BLOCKED = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
+"""A row for each session of this database that waits for another one's lock."""
+
+
 def raw_connection(alias: str = "default") -> psycopg.Connection:
     """Open a session of one's own in that database, in autocommit: the second party of a race."""
     return psycopg.connect(database_url(alias), autocommit=True)

@@ -20,7 +20,10 @@ select right(c.relname, 8) from pg_inherits i join pg_class c on c.oid = i.inhre
 where i.inhparent = 'djqueue_history'::regclass and not i.inhdetachpending order by 1
 """
 TABLES = "select right(relname, 8) from pg_class where relname ~ '^djqueue_history_p[0-9]{8}$' order by 1"
-WAITING = "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query ilike %s"
+WAITING = """
+select count(*) from pg_stat_activity
+where datname = current_database() and wait_event_type = 'Lock' and query ilike %s
+"""
 
 
 def today() -> date:

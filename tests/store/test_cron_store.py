@@ -15,7 +15,7 @@ from djqueue.policy.ids import uuid7
 from djqueue.store import cron, cronfire, db
 from djqueue.store.cronfire import Fire
 from djqueue.store.enqueue import NewJob, enqueue
-from tests.helpers import eventually, raw_connection
+from tests.helpers import BLOCKED, eventually, raw_connection
 
 pytestmark = pytest.mark.usefixtures("live_database")
 
@@ -356,7 +356,7 @@ def test_r17_a_change_that_commits_while_the_fire_looks_counts_as_well(monkeypat
     with raw_connection() as other, transaction.atomic():
         db.rows("default", "update djqueue_cron_entry set args = '[1]'")
         waiting = elsewhere(lambda: answers.append(fire(found)))
-        eventually(lambda: other.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall())
+        eventually(lambda: other.execute(BLOCKED).fetchall())
     waiting.join()
 
     assert answers == [None]

@@ -7,7 +7,7 @@ import pytest
 from django.db import connections, transaction
 
 from djqueue.store import db, leader
-from tests.helpers import eventually, raw_connection
+from tests.helpers import BLOCKED, eventually, raw_connection
 
 pytestmark = pytest.mark.usefixtures("live_database")
 
@@ -95,7 +95,7 @@ def test_who_waited_for_the_row_looks_at_the_lease_as_it_is_then() -> None:
         assert leader.acquire("default", "cron", "b", 10) == leader.Lead(term=2)
         waiter = threading.Thread(target=ask)
         waiter.start()
-        eventually(lambda: other.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall())
+        eventually(lambda: other.execute(BLOCKED).fetchall())
     waiter.join()
 
     assert answers == [None]

@@ -11,7 +11,7 @@ from django.db import connections, transaction
 from djqueue.policy.histogram import BUCKETS, bucket
 from djqueue.policy.ids import uuid7
 from djqueue.store import db, enqueue, stats
-from tests.helpers import eventually, raw_connection
+from tests.helpers import BLOCKED, eventually, raw_connection
 
 pytestmark = pytest.mark.usefixtures("live_database")
 
@@ -202,4 +202,4 @@ def summarise_elsewhere() -> None:
 
 
 def is_blocked(other) -> bool:  # type: ignore[no-untyped-def]
-    return bool(other.execute("select from pg_stat_activity where wait_event_type = 'Lock'").fetchall())
+    return bool(other.execute(BLOCKED).fetchall())
